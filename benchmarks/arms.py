@@ -1,11 +1,11 @@
-"""Arms with features: times beside Vowpal Wabbit, and memory.
+"""Arms with features: times compared with Vowpal Wabbit, and memory.
 
     python -m benchmarks.arms times
     python -m benchmarks.arms memory
     python -m benchmarks.arms wide
 
-``glcb study arms`` compares rewards, and ``benchmarks/propensities.py`` tests the propensities of rankings.
-``wide`` measures the times of contexts with an embedding.
+``python -m benchmarks.studies arms`` compares rewards, and ``benchmarks/propensities.py`` tests the
+propensities of rankings. ``wide`` measures contexts with an embedding.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def _print_times(count: int, runs: int) -> None:
 
 
 def memory(names: int) -> None:
-    """Print the memory of a bandit before and after many different names of arms."""
+    """Print the memory of a bandit before and after many distinct arm names."""
     rng = np.random.default_rng(0)
     bandit, start = Bandit(arms={}), 0
     for first in range(0, names, 10):

@@ -41,8 +41,8 @@ def full_bandit(policy: str, shape: Shape, rng: np.random.Generator, **settings:
     """Return a policy that has learned in every cell.
 
     Random contexts would take very long to reach every signature, and some signatures belong to no context.
-    Each of the first steps therefore overwrites the signature between the decision and the update, once per
-    signature of the unit that has the most.
+    So each of the first steps overwrites the signature between the decision and the update, once per
+    signature of the unit with the most signatures.
     """
     bandit = registry.get(policy).create(shape.arms, shape.features, rewards=shape.rewards, **settings)
     if not isinstance(bandit, GLCB):

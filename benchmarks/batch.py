@@ -5,7 +5,7 @@
     python -m benchmarks.batch learn --rows 40000
 
 Rows have ten numbers, an integer and a category, and there are three arms. All work takes place on this
-machine. The CPU time of Ray is that of all its processes.
+machine. The CPU time of Ray includes all its processes.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def write_log(folder: Path, rows: int) -> list[Path]:
 
 
 class Clock:
-    """CPU time of this process and its descendants, also of those that end; read once a second."""
+    """CPU time of this process and its descendants, including those that end; read once a second."""
 
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
@@ -99,7 +99,7 @@ class Clock:
 
 @contextmanager
 def measured(name: str, rows: int) -> Iterator[None]:
-    """Print the time that a block takes."""
+    """Print the duration of a block."""
     load, start = os.getloadavg()[0], time.perf_counter()
     with Clock() as clock:
         yield
@@ -137,7 +137,7 @@ def score(rows: int, folder: Path) -> None:
     with connected("local", cores=2):
         ray.data.DataContext.get_current().execution_options.preserve_order = True
         dataset = ray.data.from_arrow(list(_batches(table, 10_000))).materialize()
-        for workers in (1, 2):  # the time includes that of starting them
+        for workers in (1, 2):  # including their start
             with measured(f"Ray, {workers} workers", rows):
                 scored = run(dataset, bandit, workers=workers).materialize()
             assert [row["arm"] for row in scored.select_columns(["arm"]).iter_rows()] == arms
@@ -188,7 +188,7 @@ def learn(rows: int, folder: Path) -> None:
 
 
 def main() -> None:
-    """Run the parts that are named."""
+    """Run the named parts."""
     parts: dict[str, Callable[[int, Path], None]] = {"score": score, "evaluate": compare, "learn": learn}
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -1,4 +1,4 @@
-"""How many functions of glcb one warm request passes through: ``python -m benchmarks.call_paths``.
+"""Count the functions of glcb that one warm request passes through: ``python -m benchmarks.call_paths``.
 
 Calls of Python functions in glcb are counted with ``sys.setprofile``, in the thread that handles the request:
 for HTTP, the thread of the event loop, from the call of the ASGI application to its last message. Kernels,
@@ -37,15 +37,15 @@ from glcb.service.storage.database import open_database
 ARMS = ("a", "b", "c")
 CONTEXT = {"age": 31, "country": "IT", "visits": 4}
 WARM = 20
-"""Requests before the one that is counted."""
+"""Requests before the counted one."""
 _REPEATS = 15
-"""Decisions of which the median is reported: some are held out, and some draw once more."""
+"""Number of decisions in the median: some are held out, and some draw once more."""
 _ROOT = str(Path(glcb.__file__).parent)
 _HOME = "/v1/experiments/home"
 
 
 class Walk(NamedTuple):
-    """What one request calls."""
+    """The calls of one request."""
 
     calls: int
     functions: int
@@ -168,7 +168,7 @@ async def _http(folder: Path) -> dict[str, Calls]:
         async def send(message: Any) -> None:
             sent.append(message)
             if calls is not None and message["type"] == "http.response.body":
-                calls.__exit__()  # what comes afterwards delays no response
+                calls.__exit__()  # later calls delay no response
 
         with contextlib.nullcontext() if calls is None else calls:
             await app(scope, receive, send)
@@ -197,7 +197,7 @@ async def _no_lifespan(*_: object) -> None:
 
 
 def main() -> None:
-    """Print the figures; with the name of a request, what it calls."""
+    """Print the figures; with the name of a request, its calls."""
     measured = measure()
     for name in sys.argv[1:]:
         print(*measured[name].lines(), sep="\n")

@@ -1,7 +1,7 @@
 """Seconds until the first decision and reward with an empty kernel cache: ``python -m benchmarks.cold``.
 
-Every run is a new process with a new ``NUMBA_CACHE_DIR``. Wall times need an idle machine, and more than one
-core. CPU times include those of child processes, and other programs affect them less.
+Every run is a new process with a new ``NUMBA_CACHE_DIR``. Wall times need an idle machine with more than one
+core. CPU times include child processes, and are less affected by other programs.
 """
 
 import argparse

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 START_TIMEOUT = 120.0
 """Seconds within which the service must be healthy."""
 _AS_ROOT = "useradd"
-"""The step that creates the user, which is left out."""
+"""The step that creates the user, which is skipped."""
 
 
 def instructions(text: str) -> Iterator[tuple[str, str]]:
@@ -59,7 +59,7 @@ class Container:
         self.commands: dict[str, list[str]] = {}
 
     def build(self, text: str) -> None:
-        """Run all steps of a Dockerfile and print how long each took."""
+        """Run all steps of a Dockerfile and print their durations."""
         for name, rest in instructions(replace_folders(text, self.folder)):
             if name in ("ARG", "ENV"):
                 self.environment |= dict(item.split("=", 1) for item in shlex.split(rest))

@@ -1,9 +1,9 @@
 """Crash test: kill ``glcb serve`` at random moments under load; part of ``make soak``.
 
-After every kill the service is restarted on the same data. Everything that it acknowledged must be present
+After every kill, the service is restarted on the same data. Everything that it acknowledged must be present
 exactly once and unchanged; requests without an answer are retried; and a replay of the whole event log must
-produce the same state, bit for bit (``glcb audit``). With several processors, every restart is on another
-one, and what was learned need only be the same up to rounding.
+produce the same state, bit for bit (``glcb audit``). With several processors, restarts alternate between
+them, and the learned state need only be the same up to rounding.
 """
 
 import argparse
@@ -138,7 +138,7 @@ class CrashTest:
         if view["settings"]["reward_timeout"] is None:  # otherwise timeouts are events too
             numbers = {event["sequence"] for event in (*events, *changes)}
             decisions = {event["sequence"] for event in events if event["event"] == "decision"}
-            # What is not exported is the takeover before the first decision of a process.
+            # Only the takeover before the first decision of a process is not exported.
             missing = set(range(1, view["sequence"] + 1)) - numbers - {1}
             assert {number + 1 for number in missing} <= decisions, "gap in the event log"
             assert len(missing) <= self.tally.kills, "gap in the event log"

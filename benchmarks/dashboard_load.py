@@ -1,8 +1,8 @@
 """Dashboard load: how fast the dashboard of a large experiment opens, and how it affects decision latency.
 
-Part of ``make soak``. The experiment has 50 arms and 8 features that are segments. Decisions arrive at a
-constant rate, one every ten milliseconds. Three cases alternate: no dashboard, only the requests of a
-dashboard, and a dashboard open in Chromium on the same machine.
+Part of ``make soak``. The experiment has 50 arms and 8 segment features. Decisions arrive at a constant rate,
+one every ten milliseconds. Three cases alternate: no dashboard, only the requests of a dashboard, and a
+dashboard open in Chromium on the same machine.
 """
 
 import argparse
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PATH = "/v1/experiments/shop"
 REQUESTS = ("", "/stats", "/curves", "/segments", f"/curves?arm={quote(ARMS[0])}")
-"""What a dashboard asks for."""
+"""The requests of a dashboard."""
 CONNECTIONS = 4
 PERIOD = 0.04
 """Seconds between two decisions of a connection."""
@@ -105,7 +105,7 @@ async def _send_decisions(url: str, until: float, taken: list[float]) -> None:
 
 
 def decision_seconds(url: str, seconds: float) -> list[float]:
-    """Send decisions at a constant rate; return the seconds that each took."""
+    """Send decisions at a constant rate; return their durations in seconds."""
     taken: list[float] = []
     until = time.monotonic() + seconds
 

@@ -1,7 +1,7 @@
 """The cost of ``Bandit`` around the kernels of its policy: microseconds per decision and per reward.
 
-A bandit and the bare kernels of a policy with the same history take turns, context by context, so that
-other work on the machine affects both alike. Run it with ``python -m benchmarks.encoding``.
+A bandit and the bare kernels of a policy with the same history alternate, context by context, so that other
+work on the machine affects both equally. Run it with ``python -m benchmarks.encoding``.
 """
 
 import time

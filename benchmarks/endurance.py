@@ -21,11 +21,11 @@ FEATURES = 20
 BATCH = 1000
 NEVER = 10**9
 BATCH_TIMEOUT = 600.0
-"""Seconds; generous, because the machine may be busy."""
+"""Timeout of a start in seconds; generous, because the machine may be busy."""
 RESTART_TIMEOUT = 7200.0
-"""Seconds; a replay of all events takes about as long as the decisions took."""
+"""Timeout of a replay in seconds; replaying all events takes about as long as making the decisions."""
 MAX_GROWTH = 0.1
-"""Of memory, from the first fifth of the decisions to the last."""
+"""Maximum growth of memory from the first fifth of the decisions to the last."""
 
 
 @dataclass

@@ -48,7 +48,7 @@ from glcb.tasks.data.directory import data_directory
 TASKS = ("adult", "covertype", "statlog", "financial", "jester", "mushroom", "wheel")
 LOGGING = ("epsilon-greedy", "softmax", "glcb")
 TRAINING = 10_000
-"""Added to the seed of a log: logging and evaluated policies are trained on another stream."""
+"""Added to the seed of a log: policies are trained on another stream."""
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -185,7 +185,7 @@ def summarize(out: Path) -> None:
 
 
 def coverage(logs: int, rows: int, seed: int = 0) -> None:
-    """Print how often confidence sequences, watched at every row, ever miss the truth, and their width."""
+    """Print how often confidence sequences, checked at every row, ever miss the truth, and their width."""
     table = []
     for name in ("wheel", "statlog"):
         task = registry.get(name)
@@ -197,8 +197,8 @@ def coverage(logs: int, rows: int, seed: int = 0) -> None:
 def covered_at_all_rows(task: Task, logs: int, rows: int, seed: int) -> dict[str, tuple[float, float]]:
     """Return the share of redrawn logs in which a sequence never misses the truth, and its mean width.
 
-    The logging policy is ε-greedy, the evaluated one prefers the arms that it avoids. Differences are those
-    between the two.
+    The logging policy is ε-greedy; the evaluated policy prefers the arms that the logging policy avoids.
+    Differences compare these two policies.
     """
     low, high = reward_range(task.rewards)
     stream = task.stream(seed, rows)
@@ -237,7 +237,7 @@ def covered_at_all_rows(task: Task, logs: int, rows: int, seed: int) -> dict[str
         gains, losses, depths = (np.array(part).T for part in zip(*own, strict=True))
         is_difference = kind.endswith("difference")
         means: Float64 = np.broadcast_to(value[:, None], gains.shape)
-        if is_difference:  # from the rewards that the logging policy expects
+        if is_difference:  # relative to the logging policy's expected rewards
             means = 1 + means - (np.cumsum((logged * rewards).sum(axis=1)) / steps)[:, None]
         total = 2.0 if is_difference else 1.0
         sequence = LowerSequence(2 * logs, largest=total)
@@ -252,7 +252,7 @@ def covered_at_all_rows(task: Task, logs: int, rows: int, seed: int) -> dict[str
 
 
 def model_predictions(task: Task, stream: Stream, arm: Int64, seed: int) -> Float64:
-    """Return what the reward model predicts for every arm in every row of a log, from earlier rows."""
+    """Return the reward model's predictions for every arm in every row of a log, from earlier rows."""
     names = tuple(range(len(task.arms)))
     bandit = Bandit(names, rewards=task.rewards, exploration=0.0, seed=seed)
     model = RewardModel(bandit, names, reward_range(task.rewards))
@@ -296,7 +296,7 @@ def hillstrom(folder: Path) -> None:
 
 
 def columns(outcome: str) -> dict[str, Any]:
-    """Return how the columns of the Hillstrom data are read, if this outcome is the reward."""
+    """Return column options for the Hillstrom data, with this outcome as the reward."""
     ignored = [name for name in ("visit", "conversion", "spend") if name != outcome]
     return {
         "arm_column": "segment",
@@ -360,7 +360,7 @@ def speed(rows: int) -> None:
         )
         same = "equal" if whole == resumed else "different"
         print(f"killed after {done:,} rows and resumed: {same} results")
-        print("refused: " + ", ".join(f"{count:,} × {reason}" for reason, count in whole["refused"].items()))
+        print("rejected: " + ", ".join(f"{count:,} × {reason}" for reason, count in whole["refused"].items()))
 
 
 def write_large_log(path: Path, rows: int) -> None:

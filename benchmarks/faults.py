@@ -43,9 +43,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 DEADLINE = 0.5
 """Seconds after which a call to the database counts as failed."""
 PATIENCE = 20.0
-"""Seconds within which every request must be answered, and within which a repeated one must succeed."""
+"""Seconds within which every request must be answered, and a repeated request must succeed."""
 HANG_SECONDS = 2.0
-"""Length of a hang that no request notices."""
+"""Length of a hang that no request detects."""
 SETTINGS = ServiceSettings(snapshot_seconds=1e-9, keep_snapshots=1, storage_seconds=DEADLINE)
 EXPERIMENT = ExperimentSettings(arms=["a", "b"], policy="linucb", reward_timeout=3600.0, default_reward=0.0)
 
@@ -273,7 +273,7 @@ class Runs(NamedTuple):
     faults: int
     """Number of runs, each with one fault."""
     refused: int
-    """Number of requests that were refused."""
+    """Number of rejected requests."""
 
 
 def run_all(url: Any, kind: Kind, step: int = 1) -> Runs:
@@ -316,7 +316,7 @@ def main() -> None:
                 runs = run_all(url, kind, chosen.step)
                 print(
                     f"{name}, {kind}: {runs.faults} faults in {time.perf_counter() - started:,.0f} s, "
-                    f"{runs.refused} requests refused; nothing acknowledged was lost, and everything "
+                    f"{runs.refused} requests rejected; nothing acknowledged was lost, and everything "
                     "succeeded when repeated",
                     flush=True,
                 )

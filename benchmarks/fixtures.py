@@ -1,6 +1,6 @@
 """Write a small file of every kind with the current format: ``python -m benchmarks.fixtures FOLDER``.
 
-A later version of glcb either reads these files or says why it does not.
+A later version of glcb either reads these files or explains why it does not.
 """
 
 import argparse
@@ -111,7 +111,7 @@ WRITERS: dict[str, tuple[Format, Callable[[Path], None]]] = {
     f"results-{RESULTS.number}": (RESULTS, write_results),
     f"database-{DATABASE.number}.sqlite": (DATABASE, write_database),
 }
-"""The format of each fixture and what writes it, by name."""
+"""The format and the writer of each fixture, by name."""
 
 
 def write_all(folder: Path) -> None:
@@ -141,7 +141,7 @@ def _context(random: Random) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the fixtures to the folder of the command line."""
+    """Write the fixtures to the folder named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder: Path = parser.parse_args().folder

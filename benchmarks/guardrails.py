@@ -1,4 +1,4 @@
-"""Guardrails and shares: how often and how soon a guardrail stops harm, and whether shares are kept.
+"""Guardrails and shares: how often and how soon guardrails stop harm, and whether shares hold.
 
 python -m benchmarks.guardrails stops      # 1,000 simulated experiments with harm, and without
 python -m benchmarks.guardrails shares     # a million decisions with bounds on the shares
@@ -27,7 +27,7 @@ BATCH = 1000
 
 
 class Scenario(NamedTuple):
-    """The mean of the metric of each arm, as a share of that of the control."""
+    """The mean metric of each arm, as a share of the control's mean."""
 
     name: str
     means: tuple[float, float, float, float]
@@ -62,8 +62,8 @@ class Draws(NamedTuple):
 def draw(scenario: Scenario, decisions: int, traffic: float, seed: int) -> Draws:
     """Return the decisions of an experiment.
 
-    The bandit decides a share of the traffic, and the rest is served the control. It gives about 80% of its
-    decisions to the favorite. The metric follows a cycle.
+    The bandit decides a share of the traffic, and the rest is served the control. About 80% of the bandit's
+    decisions go to the favorite. The metric follows a cycle.
     """
     rng = np.random.default_rng(seed)
     contexts = rng.integers(0, len(OWN), decisions)
@@ -75,7 +75,7 @@ def draw(scenario: Scenario, decisions: int, traffic: float, seed: int) -> Draws
 
 
 def guarded(traffic: float, pauses: Pauses) -> list[list[GuardedDecision]]:
-    """Return what the service keeps of a decision, by context and chosen arm."""
+    """Return the service's records of a decision, by context and chosen arm."""
     control, random = certain(0, len(ARMS)), np.full(len(ARMS), 1 / len(ARMS))
     logged = (1 - traffic) * control + traffic * OWN
     return [
@@ -113,7 +113,7 @@ def stop_in_service(draws: Draws, traffic: float, pauses: Pauses) -> Stop | None
 
 
 def stop(draws: Draws, traffic: float, pauses: Pauses) -> Stop | None:
-    """Return the same, computed for all decisions at once."""
+    """Return the result of :func:`stop_in_service`, computed for all decisions at once."""
     contexts, chosen, values = draws
     size, kinds = len(values), guarded(traffic, pauses)
     numbers = np.arange(1, size + 1)

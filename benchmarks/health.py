@@ -1,4 +1,4 @@
-"""How soon the health checks notice a broken pipeline of rewards, and how often they fail without cause.
+"""How soon health checks detect a broken reward pipeline, and how often they fail without cause.
 
     python -m benchmarks.health --runs 200
 

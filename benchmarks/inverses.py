@@ -1,7 +1,7 @@
 """Accuracy of the running inverses of ``glcb`` after a million rewards; part of ``make soak``.
 
 The contexts leave directions unused or barely used: rounding errors accumulate there and never decay. Each
-inverse is compared with a direct one of the same sums.
+inverse is compared with a direct inverse of the same sums.
 """
 
 import argparse
@@ -20,9 +20,9 @@ FEATURES = 40
 ARM = 1
 """The only arm that is rewarded, so that its inverses see all contexts."""
 CHUNK = 1000
-"""Contexts whose squares are added at a time."""
+"""Number of contexts whose squares are added at a time."""
 MAX_ERROR = 1e-6
-"""Of an inverse, relative to its largest element."""
+"""Maximum error of an inverse, relative to its largest element."""
 BOUNDED: Rewards = (-1.0, 3.0)
 
 Contexts = Callable[[np.random.Generator, Int64], Float32]
@@ -61,7 +61,7 @@ CONTEXTS: dict[str, Contexts] = {
 
 
 class Moments:
-    """The sums of which the inverses of one policy are the inverses, accumulated directly."""
+    """The sums whose inverses a policy keeps, accumulated directly."""
 
     def __init__(self, policy: GLCB) -> None:
         self._policy = policy

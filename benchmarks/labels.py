@@ -1,11 +1,11 @@
-"""The bias of what is learned from delayed clicks: at the label age, and as soon as each outcome is known.
+"""The bias of learning from delayed clicks: at the label age, and as soon as each outcome is known.
 
     python -m benchmarks.labels --seeds 10
 
-A visitor arrives every nine seconds and sees one of two arms at random. Clicks on one of them are reported
-after 5 minutes on average, on the other after 25. Most visitors click with a probability of 2%, the others of
-20%. A click that is not reported within two hours counts as none. The bias is the difference between the mean
-of what was learned and the mean of the rewards, relative to the latter.
+A visitor arrives every nine seconds and sees one of two arms at random. Clicks on one arm are reported after
+5 minutes on average, on the other after 25. Most visitors click with a probability of 2%, others of 20%. A
+click that is not reported within two hours counts as none. The bias is the relative difference between the
+mean of the learned rewards and the mean of the true rewards.
 """
 
 import argparse
@@ -101,7 +101,7 @@ def biases(learned_at: LearnedAt, seed: int) -> list[dict[Group, float]]:
 
 def main() -> None:
     """Print the biases."""
-    parser = argparse.ArgumentParser(description="Measure the bias of what is learned from delayed clicks.")
+    parser = argparse.ArgumentParser(description="Measure the bias of learning from delayed clicks.")
     parser.add_argument("--seeds", type=int, default=10, metavar="N", help="number of repetitions")
     seeds = range(parser.parse_args().seeds)
     print("| after | arm | click rate | as soon as known, % | at the label age, % |")

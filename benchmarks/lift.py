@@ -9,7 +9,7 @@
 interval contained the true lift so far at every look. ``decisions`` counts the decisions until the interval
 excludes zero, for a bandit that has learned, and compares with the interval of the holdout alone (stitched
 empirical Bernstein bounds of both groups, as in version 0.2). ``holdout`` does so for other sizes of the
-holdout. ``segments`` simulates experiments without any lift, and reports the share of them in which the
+empirical Bernstein bounds of both groups, as in version 0.2). ``holdout`` repeats this for other sizes of the
 interval of any segment excluded zero at any look: with the correction for the number of segments, without it,
 and with the fixed-horizon interval.
 """
@@ -38,7 +38,8 @@ def weights(chosen: float, lowest: float, highest: float, arms: int, holdout: fl
     Parameters
     ----------
     chosen, lowest, highest
-        The bandit's probability of the chosen arm, and the smallest and largest one of all eligible arms.
+        The bandit's probability of the chosen arm, and its smallest and largest probability of an eligible
+        arm.
     arms
         Number of eligible arms.
     holdout
@@ -68,7 +69,7 @@ def weights(chosen: float, lowest: float, highest: float, arms: int, holdout: fl
 # ---- coverage -------------------------------------------------------------------------------------
 
 Means = Callable[[float], Float64]
-"""The expected reward of each arm, by the share of the experiment that has passed."""
+"""The expected reward of each arm, by elapsed share of the experiment."""
 
 _BEST = np.array([0.1, 0.04, 0.04, 0.04, 0.04, 0.04])
 WORLDS: dict[str, Means] = {
@@ -155,7 +156,7 @@ def decisions_needed(random: float, bandit: float, holdout: float, exploration: 
 
 
 def _learned(random: float, bandit: float, exploration: float) -> tuple[Float64, Float64]:
-    """Return the probabilities of a bandit that has learned, and expected rewards with these means."""
+    """Return the probabilities of a trained bandit, and expected rewards with these means."""
     own = np.full(ARMS, exploration / (ARMS - 1))
     own[0] = 1 - exploration
     means = np.array([[1 - exploration, exploration], [1 / ARMS, 1 - 1 / ARMS]])
@@ -166,7 +167,7 @@ def _learned(random: float, bandit: float, exploration: float) -> tuple[Float64,
 
 
 def decisions_needed_before(random: float, bandit: float, holdout: float, seed: int) -> int:
-    """Return the same for the difference of the two groups with stitched boundaries."""
+    """Return the number of decisions for the difference of the two groups, with stitched boundaries."""
     rng = np.random.default_rng(seed)
     n, total, squares = [0, 0], [0.0, 0.0], [0.0, 0.0]
     while True:

@@ -72,7 +72,7 @@ class Result:
     load_average: float
     """Load average of the machine before the run; above a few tenths, the machine was not idle."""
     server_ms_per_pair: float
-    """CPU time, which other processes on the machine hardly affect."""
+    """CPU time, which is hardly affected by other processes."""
     generator_cores: float
     server_cores: float
     database_cores: float
@@ -136,7 +136,7 @@ async def _generate(server: Server, plan: Plan, database: int | None) -> tuple[T
 
 
 async def run_for(tasks: Sequence["asyncio.Task[None]"], seconds: float) -> None:
-    """Let clients run for a while; raise the error of one that fails."""
+    """Let clients run for a while; raise the error of a failed client."""
     done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
     for task in done:
         task.result()

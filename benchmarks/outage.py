@@ -79,7 +79,7 @@ def main() -> None:
             result = outage(server, cluster, chosen.seconds, mode)
         print(
             f"PostgreSQL stopped ({mode}) for {chosen.seconds:.0f} s under load: {result.refused:,} requests "
-            f"refused, slowest response {result.slowest:.2f} s, recovered {result.recovery:.2f} s after the "
+            f"rejected, slowest response {result.slowest:.2f} s, recovered {result.recovery:.2f} s after the "
             f"restart; {result.decisions:,} decisions and {result.rewards:,} rewards acknowledged, "
             "all present",
             flush=True,

@@ -1,8 +1,8 @@
 """The service with more clients than it can serve, and with batches: ``python -m benchmarks.overload``.
 
-Clients are connections in a process of their own, on the same machine. Each sends a decision and its reward,
-again and again. After status 503 it waits as long as the response says and tries again. A batch is 100
-decisions and then their 100 rewards, one request each.
+Clients are connections in a separate process on the same machine. Each repeatedly sends a decision and its
+reward. After status 503, it waits for the time in the response and tries again. A batch is 100 decisions and
+then their 100 rewards, one request each.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from benchmarks.service.wire import Wire, connect, post
 
 BATCH = 100
 RETRY_SECONDS = 1.0
-"""What ``Retry-After`` says. Clients add a random part, so that they do not come back all at once."""
+"""The value of ``Retry-After``. Clients add a random part, so that they do not all return at once."""
 
 
 @dataclass
 class Outcomes:
-    """What happened to the requests of all clients."""
+    """The outcomes of all client requests."""
 
     seconds: list[float] = field(default_factory=list)
     """Response times of accepted requests."""
@@ -34,7 +34,7 @@ class Outcomes:
     refused: int = 0
 
     def clear(self) -> None:
-        """Start the measurement anew."""
+        """Restart the measurement."""
         self.seconds.clear()
         self.pairs = self.refused = 0
 
@@ -107,7 +107,7 @@ async def _generate(server: Server, client: Client, connections: int, seconds: f
     return {
         "pairs per second": outcomes.pairs / elapsed,
         "accepted requests per second": len(outcomes.seconds) / elapsed,
-        "refused per second (503)": outcomes.refused / elapsed,
+        "rejected per second (503)": outcomes.refused / elapsed,
         "accepted, p50 in ms": 1e3 * percentile(outcomes.seconds, 50),
         "accepted, p99 in ms": 1e3 * percentile(outcomes.seconds, 99),
         "memory in MB": most / 1e6,

@@ -123,7 +123,7 @@ class VowpalWabbit(Peer):
 
 
 class ParsedVowpalWabbit(VowpalWabbit):
-    """The same, but with formatting and parsing of the text format excluded from the times."""
+    """Like VowpalWabbit, but with formatting and parsing of the text format excluded from the times."""
 
     name = "vw-squarecb-parsed"
 

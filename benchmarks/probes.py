@@ -90,7 +90,7 @@ def census(policy: str) -> dict[str, float]:
 
 
 def _load_kernels(policy: str) -> None:
-    """Load all compiled code with a small policy, so that it is not attributed to the measured one."""
+    """Load all compiled code with a small policy, so that it is not attributed to the measured policy."""
     from glcb.policies import registry
 
     small = registry.get(policy).create(2, 2)

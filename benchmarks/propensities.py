@@ -36,9 +36,9 @@ VALUES: Mapping[str, Float64] = {
 RULE = ChoiceRule(0.3, "gap", focused=True)
 CONTEXT = {"country": "IT"}
 POLICY = "linucb"
-"""Its propensities stay the same while it learns nothing; the bonuses of GLCB grow with the decisions."""
+"""A policy whose propensities are constant without rewards; GLCB's bonuses grow with the decisions."""
 WARM = 200
-"""Rewards that are learned before decisions are counted."""
+"""Rewards learned before decisions are counted."""
 CHOICES = ["a", "b", "c", "d", "e"]
 RESTRICTIONS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "no restriction": ({}, {}),
@@ -63,26 +63,27 @@ RESTRICTIONS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"eligible": ["a", "b", "c", "d"]},
     ),
 }
-"""Settings and fields of the request that restrict what is chosen."""
+"""Settings and request fields that restrict the choice."""
 MIN_EXPECTED = 5
-"""Rankings with a smaller expected number are counted together."""
+"""Rankings with a smaller expected count are combined."""
 MAX_DEVIATION = 4.5
-"""Standard deviations of χ² that chance does not explain: about one in 300,000."""
+"""Deviations of χ², in standard deviations, beyond chance: about one in 300,000."""
 
 
 class Comparison(NamedTuple):
-    """χ² of observed numbers, and how far it is from what chance explains."""
+    """χ² of observed counts, and its distance from chance."""
 
     chi_square: float
     degrees: int
     deviation: float
-    """In standard deviations of a normal distribution, by the approximation of Wilson and Hilferty."""
+    """The distance in standard deviations of a normal distribution, by Wilson and Hilferty's
+    approximation."""
 
 
 def compare(observed: Mapping[Any, int], stated: Mapping[Any, float]) -> Comparison:
-    """Return χ² of the number of each ranking, or choice, against its stated probability.
+    """Return χ² of the count of each ranking, or choice, against its stated probability.
 
-    All that are rare or never occurred are one cell, which has the remaining probability.
+    Rare rankings and rankings that never occurred form one cell with the remaining probability.
     """
     draws = sum(observed.values())
     frequent = [ranking for ranking in observed if draws * stated[ranking] >= MIN_EXPECTED]
@@ -112,7 +113,7 @@ def draw_rankings(
 ) -> tuple[Counter[tuple[int, ...]], dict[tuple[int, ...], float]]:
     """Return how often each ranking was drawn, and its stated probability.
 
-    These are the draws of ``draw_slots`` with the same generator. Those with the same slots so far are drawn
+    The draws equal ``draw_slots`` with the same generator. Rankings with the same slots so far are drawn
     together, so the probabilities of a slot are computed once for all of them.
     """
     points = np.random.default_rng(seed).random((draws, length))
@@ -137,7 +138,7 @@ def draw_rankings(
 def draw_decisions(
     settings: Mapping[str, Any], request: Mapping[str, Any], draws: int, seed: int
 ) -> tuple[Counter[Hashable], dict[Hashable, float]]:
-    """Return how often each arm was served, to the holdout and to others, and its stated probability."""
+    """Return how often each arm was served, in and outside the holdout, and its stated probability."""
     own = ExperimentSettings(arms=CHOICES, policy=POLICY, exploration=0.3, **settings)
     creation = Creation(name="home", salt=f"salt {seed}", id_prefix="", settings=own)
     experiment, rng = Experiment.create(creation, 0.0)[0], np.random.default_rng(seed)

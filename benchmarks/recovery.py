@@ -2,10 +2,10 @@
 
 A machine is a processor that Numba compiles for, a NumPy with or without its vector instructions, and the
 versions of both. Every machine writes a database with every kind of event and is killed. Every machine then
-recovers all databases. Nothing may be broken, and all that is exact must be the same bit for bit: decisions,
-ids, arms, propensities, groups, pending decisions, counts, statistics, settings and schema. What was learned
+recovers all databases. Nothing may be broken, and everything exact must be the same bit for bit: decisions,
+ids, arms, propensities, groups, pending decisions, counts, statistics, settings and schema. Learned values
 may differ by rounding: after 10,000 events, the values of 99.9 % of 1,000 contexts must differ by at most
-0.001 of the range of rewards.
+0.001 of the reward range.
 """
 
 import argparse
@@ -44,7 +44,7 @@ VALUES = "values"
 PAIRS = 5000
 CONTEXTS = 1000
 TOLERANCE, SHARE = 1e-3, 0.999
-"""So many values may differ by so much."""
+"""The share of values that may differ, and by how much."""
 _DATABASE = "glcb.db"
 _ROOT = Path(__file__).parents[1]
 
@@ -62,12 +62,12 @@ class Machine(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How the machine is called in the output."""
+        """The name of the machine in the output."""
         parts = (self.versions, self.processor, "" if self.has_vectors else "without vectors")
         return " ".join(part for part in parts if part)
 
     def environment(self) -> dict[str, str]:
-        """Return the changes of the environment."""
+        """Return the changes to the environment."""
         chosen: dict[str, str] = {}
         if self.processor != "host":  # without features, Numba takes those of this processor
             chosen |= {"NUMBA_CPU_NAME": self.processor, "NUMBA_CPU_FEATURES": ""}
@@ -92,24 +92,24 @@ class Machine(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a comparison has found."""
+    """The results of a comparison."""
 
     pairs: int
     """Number of recovered databases."""
     problems: list[str]
     largest: float
-    """The largest difference of a value, as a share of the range of rewards."""
+    """The largest difference of a value, as a share of the reward range."""
     share: float
     """The smallest share of contexts whose values agree."""
     rounded: int
-    """Databases whose model is not the same bit for bit."""
+    """Databases whose model is not bit-identical."""
 
 
 # ---- in a process of one machine ----------------------------------------------------------------
 
 
 def write(folder: Path, rounds: int, pairs: int) -> dict[str, Any]:
-    """Write a database, as a service leaves it that is killed; return what recovery must find."""
+    """Write a database as a killed service leaves it; return what recovery must find."""
 
     async def run() -> dict[str, Any]:
         clock = SteppedClock()
@@ -143,7 +143,7 @@ def _context(random: Random) -> dict[str, Any]:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Recover all experiments of a database, and audit it; return what was found."""
+    """Recover all experiments of a database, and audit it; return the findings."""
     with closing(Database(sqlite_url(folder / _DATABASE))) as database:
         states = {row.name: found(restore(database, row.id, Replay())[0]) for row in database.experiments()}
         audit = [(one.exit_code, one.line) for one in audit_database(database)]
@@ -151,7 +151,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def found(experiment: Experiment) -> dict[str, Any]:
-    """Return what is compared of an experiment."""
+    """Return the compared state of an experiment."""
     snapshot = experiment.snapshot()
     state = {"exact": snapshot.digest(learned=False), "all": snapshot.digest(), "values": []}
     if experiment.name == VALUES:
@@ -164,7 +164,7 @@ def found(experiment: Experiment) -> dict[str, Any]:
 
 
 def compare(machines: Sequence[Machine], folder: Path, rounds: int, pairs: int, workers: int) -> Outcome:
-    """Let every machine write a database, and recover those of all machines."""
+    """Let every machine write a database, and recover the databases of all machines."""
     folders = [folder / f"written-{number}" for number in range(len(machines))]
     for one in folders:
         one.mkdir()
@@ -225,7 +225,7 @@ def machines(pythons: Mapping[str, str], processors: Sequence[str]) -> list[Mach
 
 
 def main() -> None:
-    """Compare all machines of the command line."""
+    """Compare all machines named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     names = ["host", "generic"] + (["ivybridge", "skylake"] if platform.machine() == "x86_64" else [])
     parser.add_argument(

@@ -1,8 +1,8 @@
 """Restarts of ``glcb serve`` with events to replay: ``python -m benchmarks.restarts --events 100000``.
 
-A service with one large and three small experiments is killed. The next one is timed until it is ready and
-until each experiment makes a decision. Until the large one does, clients ask a small one for decisions. All
-this is done twice: with a log without snapshots, and with the default settings.
+A service with one large and three small experiments is killed. The next service is timed until it is ready
+and until each experiment makes a decision. Until the large experiment does, clients ask a small one for
+decisions. This is done twice: with a log without snapshots, and with the default settings.
 """
 
 import argparse

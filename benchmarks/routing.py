@@ -2,10 +2,10 @@
 
     python -m benchmarks.routing            # needs GLCB_DATA_DIR
 
-``offline`` learns from 90% of the prompts and routes the others, in ten folds. ``online`` learns from all
-earlier prompts of an order, with the pacer of the router. Both know what every model would have answered, so
-they pay nothing for exploration: a router that sees one answer per prompt should not be expected to do better
-with the same features. The gain is the quality above the hull of the single models at the same cost.
+``offline`` learns from 90% of the prompts and routes the rest, in ten folds. ``online`` learns from all
+earlier prompts of an order, with the pacer of the router. Both see the answers of all models, so they pay
+nothing for exploration: a router that sees one answer per prompt should not be expected to do better with the
+same features. The gain is the quality above the hull of the single models at the same cost.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ _REGRESSIONS: dict[str, Callable[[], Any]] = {
 
 
 def offline_gains(make: Callable[[], Any], seed: int) -> list[float]:
-    """Return the gains at the budgets of predictions for prompts that were not learned from."""
+    """Return the gains of predictions for held-out prompts, at each budget."""
     stream = Routing4().stream(seed)
     features = np.hstack([stream.counts, stream.embeddings])
     qualities, costs = np.zeros_like(stream.rewards), np.zeros_like(stream.costs)

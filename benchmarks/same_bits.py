@@ -1,6 +1,6 @@
 """Encode messy contexts and arms, and count statistics, for several processors; compare them bit for bit.
 
-Each run is a process of its own, whose kernels are compiled for another processor, and whose NumPy and C
+Each run is a separate process, whose kernels are compiled for another processor, and whose NumPy and C
 library use fewer vector instructions. Run it with ``python -m benchmarks.same_bits``; with ``--digest``, it
 prints the digests of a single run, to compare versions of Python, NumPy and Numba.
 """
@@ -40,9 +40,9 @@ NUMPY_WITHOUT_VECTORS = {"NPY_DISABLE_CPU_FEATURES": "X86_V4 X86_V3 AVX512_SKX A
 _LIBRARY = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX2,-AVX2_Usable,-FMA,-FMA_Usable"}
 
 HOST: Mapping[str, str] = {}
-"""The processor as it is."""
+"""The unchanged processor."""
 GENERIC: Mapping[str, str] = {"NUMBA_CPU_NAME": "generic", **NUMPY_WITHOUT_VECTORS, **_LIBRARY}
-"""The oldest processor of the same architecture, as far as code is chosen when a program runs."""
+"""The oldest processor of the same architecture, for code that is chosen at run time."""
 
 
 def processor(name: str) -> Mapping[str, str]:
@@ -71,7 +71,7 @@ def digests(environment: Mapping[str, str], cache: Path, python: str = sys.execu
 
 
 def encode_all(contexts: int = CONTEXTS, seed: int = 0) -> dict[str, str]:
-    """Return digests of encoded contexts and arms, and of what their encoders have learned."""
+    """Return digests of encoded contexts and arms, and of the state of their encoders."""
     random = Random(seed)
     declared = parse_schema({"hour": (-0.25, 23.7), "plan": ["free", "paid"], "seen": "date"})
     named = Encoder(declared, _context(random, 0), None)
@@ -114,7 +114,7 @@ def count_all(decisions: int = 6000, seed: int = 0) -> dict[str, str]:
             sums.append(msgspec.to_builtins(vitals))
         chances = np.array([random.random() for _ in range(6)])
         shares[str(number)] = bounded(chances / math.fsum(chances), limits)
-        if number % 5 == 0:  # a long sum would absorb the last bits of what is added
+        if number % 5 == 0:  # a long sum would absorb the last bits of an addend
             lift, arm, guard = LiftSums(), ArmSums(), GuardSums()
             sums.append((lift, arm, guard))
         reward, chance = random.random(), 0.1 + 0.8 * random.random()
@@ -201,7 +201,7 @@ def _features(random: Random) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Compare the processors of the command line."""
+    """Compare the processors named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="names of processors whose instructions this one has")
     parser.add_argument("--digest", action="store_true", help="print the digests of this process")

@@ -1,7 +1,7 @@
 """Soak test of a bandit: ``make soak``.
 
 Malformed contexts; rewards that are late, duplicated, invalid or missing; arms added and removed; saves and
-loads in between. A ledger records what must be true: no decision is lost, no number is NaN, memory is flat.
+loads in between. A ledger records the expected state: no decision is lost, no number is NaN, memory is flat.
 The same number of operations then runs on several threads.
 """
 
@@ -27,7 +27,7 @@ MAX_PENDING = 1000
 CHECKS = 50
 """Number of checks of the whole state."""
 MAX_GROWTH = 0.1
-"""Of peak memory, from the first fifth of the run to its end."""
+"""Maximum growth of peak memory, from the first fifth of the run to its end."""
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Soak:
         self._settle(name)
 
     def decide_invalid(self) -> None:
-        """Invalid contexts and unknown arms must be refused without side effects."""
+        """Invalid contexts and unknown arms must be rejected without side effects."""
         if self._rng.random() < 0.5:
             context = ODD_CONTEXTS[self._rng.integers(len(ODD_CONTEXTS))]
             self._refused(lambda: self.bandit.decide(context))
@@ -109,7 +109,7 @@ class Soak:
             self._refused(lambda: self.bandit.decide(random_context(self._rng), eligible=["unknown"]))
 
     def reward_invalid(self) -> None:
-        """Duplicate rewards, unknown ids and invalid values must be refused without side effects."""
+        """Duplicate rewards, unknown ids and invalid values must be rejected without side effects."""
         ledger = self.ledger
         if ledger.settled:
             self._refused(lambda: self.bandit.reward(ledger.settled[-1], 1))
@@ -189,7 +189,7 @@ def main() -> None:
     print(
         f"{chosen.operations:,} operations from {chosen.threads} threads in "
         f"{time.perf_counter() - start:,.0f} s: {results['decisions']:,} decisions, "
-        f"{results['rewarded']:,} rewards; refused: {results['duplicate']:,} duplicates, "
+        f"{results['rewarded']:,} rewards; rejected: {results['duplicate']:,} duplicates, "
         f"{results['closed']:,} for closed and {results['unknown']:,} for unknown decisions, "
         f"{results['invalid']:,} invalid; {results['repeated']:,} repeated with the same idempotency key; "
         "all counts agree, no NaN"

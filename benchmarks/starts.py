@@ -1,7 +1,7 @@
-"""Start ``glcb serve`` again and again under load: ``python -m benchmarks.starts``; part of ``make soak``.
+"""Start ``glcb serve`` repeatedly under load: ``python -m benchmarks.starts``; part of ``make soak``.
 
-Clients send requests of all kinds from the first moment on, while the service restores six experiments. What
-is done for the first time in a process is then done by several threads at once.
+Clients send requests of all kinds from the first moment, while the service restores six experiments, so that
+several threads do everything for the first time at once.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from benchmarks.service.server import Server, serving
 
 STARTS = 60
 LOAD_SECONDS = 0.8
-"""How long the load goes on after the service is ready."""
+"""How long the load continues after the service is ready."""
 DECISIONS = 60
 SNAPSHOTS = ("--set", "snapshot_seconds=0.02")
 _ITEMS = {f"i{number}": {"price": number} for number in range(6)}
@@ -61,7 +61,7 @@ def _decision(number: int) -> dict[str, Any]:
 
 
 def prepare(folder: Path) -> None:
-    """Make a database of experiments of all kinds, as a killed service leaves it."""
+    """Make a database of experiments of all kinds, as left by a killed service."""
     with serving(["--data", str(folder / "glcb.db")], *SNAPSHOTS) as server:
         client = server.client
         for name, settings in EXPERIMENTS.items():

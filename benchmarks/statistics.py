@@ -2,8 +2,8 @@
 
     python -m benchmarks.statistics --decisions 50000
 
-An experiment with 50 arms and 8 features that are segments has had decisions for a year, and then a hundred
-per second, which are measured. Only the sums are updated, without a model.
+An experiment with 50 arms and 8 segment features has a year of decisions, and then a hundred decisions per
+second, which are measured. Only the sums are updated, without a model.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""What a request without an API key costs the event loop at most: ``python -m benchmarks.strangers``.
+"""The maximum cost of a request without an API key for the event loop: ``python -m benchmarks.strangers``.
 
-Every header, cookie, path and query that the service reads is filled with up to 64 kB of text that parsers
-dislike. The figure is the CPU time of the thread that serves all clients, per request.
+Every header, cookie, path and query that the service reads is filled with up to 64 kB of text that is slow to
+parse. The figure is the CPU time of the thread that serves all clients, per request.
 """
 
 import argparse
@@ -64,14 +64,14 @@ FLAGS = (
 
 
 class Request(NamedTuple):
-    """One request of a stranger."""
+    """One request without an API key."""
 
     name: str
     content: bytes
 
 
 def requests(size: int) -> Iterator[Request]:
-    """Yield every combination of a place and a filling."""
+    """Yield every combination of place and filling."""
     for name, text in FILLINGS.items():
         filling = (text * (size // len(text)))[:size]
         quoted = b'glcb_session="' + filling + b'"'
@@ -119,7 +119,7 @@ def _loop_seconds(server: Server) -> float:
 
 
 def _send(server: Server, content: bytes) -> None:
-    """Send a request and wait until the server has answered it and closed the connection, or refused it."""
+    """Send a request and wait until the server has answered it and closed the connection, or rejected it."""
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname or "", address.port or 0), timeout=60) as connection:
         try:
@@ -132,12 +132,12 @@ def _send(server: Server, content: bytes) -> None:
 
 
 def measure(server: Server, size: int, most: int | None = None) -> list[tuple[float, str]]:
-    """Return the cost of every request and its name, dearest first.
+    """Return the cost of every request and its name, most expensive first.
 
     Parameters
     ----------
     server
-        A service with an API key, which the requests do not have.
+        A service with API keys.
     size
         Bytes of the text in each request.
     most
@@ -147,13 +147,13 @@ def measure(server: Server, size: int, most: int | None = None) -> list[tuple[fl
     step = 1 if most is None else max(1, len(chosen) // most)
     costs = [(cost(server, request, 2), request) for request in chosen[::step]]
     costs.sort(key=lambda pair: -pair[0])
-    # The dearest ones again: once in a while, the loop does something else as well.
+    # Measure the most expensive ones again: sometimes, the loop also does other work.
     again = [(min(first, cost(server, request, 10)), request.name) for first, request in costs[:20]]
     return sorted([*again, *((first, request.name) for first, request in costs[20:])], reverse=True)
 
 
 def main() -> None:
-    """Print the dearest requests."""
+    """Print the most expensive requests."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=SIZE)
     size: int = parser.parse_args().size
@@ -162,7 +162,7 @@ def main() -> None:
         assert made.returncode == 0, made.stderr
         costs = measure(server, size)
     print(
-        f"{len(costs)} requests of {size:,} bytes; milliseconds of CPU time on the event loop, dearest first:"
+        f"{len(costs)} requests of {size:,} bytes; ms of CPU on the event loop, most expensive first:"
     )
     for milliseconds, name in costs[:15]:
         print(f"{milliseconds:8.2f}  {name}")

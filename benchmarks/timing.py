@@ -1,4 +1,4 @@
-"""Interleaved timing: candidates take turns in short bursts, so that interference affects all alike."""
+"""Interleaved timing: candidates alternate in short bursts, so that interference affects all equally."""
 
 import time
 from collections.abc import Callable, Hashable, Mapping

@@ -1,4 +1,4 @@
-"""Rewards on data sets that were not used to choose any setting.
+"""Rewards on data sets not used to choose any setting.
 
 Run it with ``python -m benchmarks.unseen_tasks``. The data comes with scikit-learn and River, which the extra
 ``rivals`` installs. All policies see the same streams of at most 5000 rows, each row once.

@@ -1,4 +1,4 @@
-"""Vowpal Wabbit's SquareCB with features of arms (``cb_explore_adf``)."""
+"""Vowpal Wabbit's SquareCB with arm features (``cb_explore_adf``)."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,11 +1,11 @@
 """Random sequences of requests to an experiment: ``make soak``.
 
 Decisions, rankings, rewards, changes of arms, settings and models, in any order and with odd values. At any
-time, the state must equal that of a restored snapshot and that of a replay; a refused or repeated request and
-a read must change nothing; and every decision must be counted in exactly one way.
+time, the state must equal a restored snapshot and a replay; a rejected or repeated request and a read must
+change nothing; and every decision must be counted in exactly one way.
 
 With ``--processors``, every walk is interrupted and continues in a process whose kernels are compiled for
-another processor. All that does not depend on rounding must be the same there.
+another processor. Everything that does not depend on rounding must be the same there.
 """
 
 import argparse
@@ -55,7 +55,7 @@ SCHEMAS: tuple[dict[str, Any], ...] = ({}, {"age": "number"}, {"age": "category"
 
 
 class Walk:
-    """One experiment and the random requests that it receives.
+    """One experiment and its random requests.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Walk:
         self.refused = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a kill leaves: the events, and what has to be found after them."""
+        """Return what a kill leaves: the events, and the expected findings after them."""
         state = {**vars(self), "_snapshots": {}, "_looked": 0}
         return state | {"_experiment": self._experiment.snapshot().digest(learned=False)}
 
@@ -124,7 +124,7 @@ class Walk:
     # ---- requests -------------------------------------------------------------------------------
 
     def _create(self) -> tuple[Experiment, Event]:
-        """Create an experiment; settings that do not fit together are drawn again."""
+        """Create an experiment; incompatible settings are drawn again."""
         while True:
             creation = Creation(name="walk", salt="salt", id_prefix="p-", settings=self._settings())
             with suppress(GlcbError):
@@ -155,7 +155,7 @@ class Walk:
         )
 
     def _next(self) -> tuple[str, Any]:
-        """Return the next request; an experiment that does not run is resumed soon."""
+        """Return the next request; an experiment that does not run is soon resumed."""
         share = self._random.random()
         if self._experiment.state.status != "running" and share < 0.3:
             return "change", ExperimentChanges(state="running")
@@ -176,7 +176,7 @@ class Walk:
         return self._random.choice(self._ids[-6:])
 
     def _choice(self) -> dict[str, Any]:
-        """Return the fields that decisions and rankings have in common."""
+        """Return the fields common to decisions and rankings."""
         choice = self._random.choice
         own = self._has_features and self._random.random() < 0.4
         return {
@@ -324,7 +324,7 @@ def _digest(experiment: Experiment) -> str:
 
 
 def _run_on_processors(arguments: argparse.Namespace) -> None:
-    """Run a part of every walk on each processor, in a process of its own."""
+    """Run a part of every walk on each processor, in a separate process."""
     with tempfile.TemporaryDirectory(prefix="glcb-walks-") as name:
         folder = Path(name)
         requests = arguments.requests // len(arguments.processors)
@@ -340,7 +340,7 @@ def _run_on_processors(arguments: argparse.Namespace) -> None:
     events, refused = sum(walk.events for walk in walks), sum(walk.refused for walk in walks)
     restarts = " → ".join([*arguments.processors, "host"])
     print(
-        f"{arguments.walks:,} walks on {restarts}: {events:,} events recovered, {refused:,} requests refused"
+        f"{arguments.walks:,} walks on {restarts}: {events:,} events recovered, {refused:,} requests rejected"
     )
 
 
@@ -362,7 +362,7 @@ def _resume(path: Path, arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run the walks of the command line."""
+    """Run the walks named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--walks", type=int, default=3000)
     parser.add_argument("--requests", type=int, default=120)
@@ -388,8 +388,8 @@ def main() -> None:
             raise
         events, refused = events + walk.events, refused + walk.refused
         if (seed + 1) % 100 == 0:
-            print(f"{seed + 1 - arguments.seed:,} walks, {events:,} events, {refused:,} refused requests")
-    print(f"{arguments.walks:,} walks: {events:,} events replayed exactly, {refused:,} requests refused")
+            print(f"{seed + 1 - arguments.seed:,} walks, {events:,} events, {refused:,} rejected requests")
+    print(f"{arguments.walks:,} walks: {events:,} events replayed exactly, {refused:,} requests rejected")
 
 
 if __name__ == "__main__":

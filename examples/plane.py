@@ -2,9 +2,9 @@
 
     python examples/plane.py
 
-Each of three arms is best in one region of the unit square; the borders are curved. The figure shows the
+Each of three arms is best in one region of the unit square, with curved borders. The figure shows the
 regions, the arm with the highest estimate after few and after many decisions, and the exploration bonus of
-one arm: small where that arm has been chosen often, large elsewhere.
+one arm: small where the arm has been chosen often, large elsewhere.
 """
 
 import argparse

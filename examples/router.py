@@ -1,4 +1,4 @@
-"""Stream a table of real prompts through a router: quality by cost, a price change, a new and a worse model.
+"""Stream a table of real prompts through a router: quality by cost, a price change, new and changed models.
 
     GLCB_DATA_DIR=data python examples/router.py --figure router.png
 
@@ -21,13 +21,13 @@ BUDGETS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005)
 FLASH = "google/gemini-2.5-flash"
 MISTRAL = "mistralai/mistral-large-2512"
 BLOCK = 150
-"""Number of prompts of a line of the report."""
+"""Number of prompts per line of the report."""
 
 
 def make_router(
     task: Routing4, budget: float, models: tuple[str, ...], half_life: int | None = None
 ) -> Router:
-    """Return a router. Prices are the mean costs of prompts that are not scored."""
+    """Return a router. Prices are the mean costs of unscored prompts."""
     prices = dict(zip(task.arms, task.unscored_costs.mean(axis=0).tolist(), strict=True))
     return Router({name: Model(price=prices[name]) for name in models}, budget=budget, half_life=half_life)
 

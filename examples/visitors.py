@@ -1,4 +1,4 @@
-"""An online shop shows one of four banners to each visitor and learns which banner suits whom.
+"""An online shop shows each visitor one of four banners and learns which banner suits which visitors.
 
     python examples/visitors.py
 

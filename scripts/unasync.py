@@ -1,7 +1,7 @@
 """Generate the synchronous client from the asynchronous one.
 
 python scripts/unasync.py            write src/glcb/client/sync_*.py
-python scripts/unasync.py --check    fail if one of these files is not what would be written
+python scripts/unasync.py --check    fail if a file is not up to date
 """
 
 import argparse

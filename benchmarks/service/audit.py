@@ -38,14 +38,14 @@ def audit(ledger: Ledger, events: Sequence[dict[str, Any]]) -> None:
 
 
 def audit_changes(ledger: Ledger, changes: Sequence[dict[str, Any]], holdout: float) -> None:
-    """Raise unless every acknowledged change of settings is in the trail, once and unchanged.
+    """Raise unless every acknowledged change of settings is in the change history, once and unchanged.
 
     Parameters
     ----------
     ledger
-        What was acknowledged.
+        The acknowledged requests.
     changes
-        The trail, newest first.
+        The change history, newest first.
     holdout
         The current setting.
     """

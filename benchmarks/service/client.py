@@ -89,7 +89,7 @@ class Client:
         return self.ask("PUT", path, body)
 
     def changes(self, experiment: str) -> list[dict[str, Any]]:
-        """Return the trail of changes of an experiment, newest first."""
+        """Return the change history of an experiment, newest first."""
         found: list[dict[str, Any]] = []
         while True:
             before = found[-1]["sequence"] if found else 0

@@ -29,12 +29,12 @@ from glcb.service.engine.engine import Engine
 SINGLE, STEERED, FEATURES, DELETED = "single", "steered", "features", "deleted"
 """The experiments. The last one is deleted again."""
 MIN_ROUNDS = 40
-"""Fewer rounds do not have all kinds of events."""
+"""With fewer rounds, some kinds of events are missing."""
 AUTHOR = "team"
 
 
 class SteppedClock:
-    """A clock that only moves when it is told to."""
+    """A clock that only moves on request."""
 
     is_settled = True
 
@@ -47,14 +47,14 @@ class SteppedClock:
 
 
 async def exercise(engine: Engine, clock: SteppedClock, rounds: int = MIN_ROUNDS, seed: int = 0) -> None:
-    """Send every kind of request to an engine. All events depend on the arguments only.
+    """Send every kind of request to an engine. All events depend only on the arguments.
 
     Parameters
     ----------
     engine
         The engine, with this clock and without experiments.
     clock
-        The clock. It is moved.
+        The clock, which this function moves.
     rounds
         The number of rounds, at least ``MIN_ROUNDS``.
     seed
@@ -96,7 +96,7 @@ class Exercise:
         for number in range(rounds):
             self._clock.now += self._draw.choice((0.0, 0.25, 1.0, 7.0, 40.0))
             if number % 4 == 3:
-                await self._engine.tick()  # otherwise, the next decision settles what is due
+                await self._engine.tick()  # otherwise, the next decision settles due decisions
             await self._single(number)
             await self._steered(number)
             await self._with_features(number)
@@ -176,7 +176,7 @@ class Exercise:
     # ---- control, holdout, ramp, shadow mode, guardrails ----------------------------------------
 
     async def _steered(self, number: int) -> None:
-        """Ramp the traffic up, after some rounds in shadow mode. One arm is so bad that it is paused."""
+        """Ramp up the traffic, after some rounds in shadow mode. One arm is so bad that it is paused."""
         step = {0: 0.0, 6: 0.25, 12: 0.5, 18: 1.0}.get(number)
         if step is not None:
             await self._change(STEERED, traffic=step, shadow=number == 0, reason="ramp")
@@ -214,7 +214,7 @@ class Exercise:
         }
 
     async def _with_features(self, number: int) -> None:
-        """Decide and rank among the catalog, and among the candidates of a request."""
+        """Decide and rank among the catalog, and among request candidates."""
         draw = self._draw
         own = {f"item {draw.randrange(50)}": self._features() for _ in range(5)}
         decision = await self._decide(FEATURES, arms=own if number % 2 else None)

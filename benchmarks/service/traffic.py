@@ -47,7 +47,7 @@ class Ledger:
     changes: dict[str, float] = field(default_factory=dict)
     """The holdout of every acknowledged change of settings, by its reason."""
     doubtful_changes: dict[str, float] = field(default_factory=dict)
-    """Those of changes without a response."""
+    """The holdouts of changes without a response."""
 
     def record(self, request: SentRequest, status: int, content: bytes) -> str | None:
         """Record a response; return the decision id if it acknowledges a decision or a reward."""
@@ -125,7 +125,7 @@ class Traffic:
             wire.close()
 
     async def _change_settings(self, url: str) -> None:
-        """Change the settings again and again."""
+        """Change the settings repeatedly."""
         ledger = self.ledger
         try:
             wire = await connect(url)
@@ -160,7 +160,7 @@ class Traffic:
         return self.ledger.record(request, status, content)
 
     async def _send_invalid(self, wire: Wire) -> None:
-        """Send an invalid request, which must be refused without side effects."""
+        """Send an invalid request, which must be rejected without side effects."""
         body = self._rng.choice(
             ({"context": 5}, {"context": {}, "eligible": ["unknown"]}, {"context": {}, "x": 1})
         )

@@ -16,11 +16,11 @@ NAMES = ("ablation", "arms", "drift", "homepage", "routing")
 
 
 def main() -> None:
-    """Run the study that the command line names."""
+    """Run the study named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--steps", type=int, help="length of each run; default: that of docs/results.md")
+    parser.add_argument("--steps", type=int, help="length of each run; default: as in docs/results.md")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out/studies"))
     options = parser.parse_args()
     study = import_module(f"benchmarks.studies.{options.name}")

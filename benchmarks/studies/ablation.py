@@ -41,7 +41,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "weights initialized from the inputs": {"initialization": "inputs"},
     "bin values are midpoints": {"leaf_values": "midpoint"},
 }
-"""Changed settings by title. The paper's settings are a policy of their own."""
+"""Changed settings by title. The paper's settings are a separate policy."""
 
 
 def settings_of(variant: str, rewards: Rewards) -> dict[str, Any]:

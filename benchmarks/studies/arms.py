@@ -1,8 +1,8 @@
 """Arms with features: rewards of shared learners, and how soon a new arm is used.
 
-A new arm joins in the middle of a run. What it gains and costs shows in the regret since it joined: the sum
-of the differences between the expected rewards of the best arm and of the chosen one. It is measured for a
-new arm that is often the best, and for one that never is.
+A new arm joins in the middle of a run. Its gain and cost appear in the regret since it joined: the sum of
+differences between the expected rewards of the best arm and of the chosen arm. It is measured for a new arm
+that is often the best, and for a new arm that never is.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ def run_learner(learner: Learner, stream: Stream) -> Int64:
 
 
 class Shared:
-    """One policy for all arms, with or without what each arm has learned for itself."""
+    """One policy for all arms, with or without per-arm corrections."""
 
     def __init__(self, policy: Policy, arms: Float32, own: OwnCorrections | None) -> None:
         self._policy, self._own, self._all = policy, own, Candidates(arms)
@@ -82,7 +82,7 @@ class Shared:
 
 
 class PerArm:
-    """A policy that learns about every arm separately and does not use features of arms.
+    """A policy that learns about every arm separately and ignores arm features.
 
     An arm that the policy does not have is added untrained when it becomes available.
     """
@@ -116,7 +116,7 @@ class Kind(NamedTuple):
     make: MakeLearner
     only_binary: bool = False
     version: int = 1
-    """Increases when the decisions change although those of the policy do not."""
+    """Incremented when the decisions change although the policy's decisions do not."""
 
     @property
     def key(self) -> str:
@@ -161,22 +161,22 @@ KINDS = (
     Kind("lints, shared", "lints", _shared("lints")),
     Kind("Vowpal Wabbit, -q", "vw-squarecb", _vowpal_wabbit),
 )
-"""The first is what ``Bandit`` uses for rewards of 0 and 1, and the second for others."""
+"""The first learner is the default of ``Bandit`` for rewards of 0 and 1, the second for other rewards."""
 ADD_ARM = Kind("glcb, add_arm", "glcb", _with_add_arm)
 """Like "glcb, per arm", but arms are added when they become available."""
 
 
 class NewArmResult(NamedTuple):
-    """What became of a new arm in one run."""
+    """The share and the regret of a new arm in one run."""
 
     shares: tuple[float, ...]
     """Its share in each of ``PERIODS``."""
     regrets: tuple[float, ...]
-    """The regret in each of ``PERIODS``, whichever arms were chosen."""
+    """The regret in each of ``PERIODS``, over all chosen arms."""
 
 
 def follow_newcomer(arms: Int64, expected: Float64, arrival: int) -> NewArmResult:
-    """Return what became of a new arm, the last one.
+    """Return the results of a new arm, the last one.
 
     Parameters
     ----------
@@ -196,10 +196,10 @@ def follow_newcomer(arms: Int64, expected: Float64, arrival: int) -> NewArmResul
 
 
 def tables(stored: StoredResults, seeds: int, steps: int) -> Iterator[Table]:
-    """Yield the rewards of all learners on all tasks, and what becomes of a new arm.
+    """Yield the rewards of all learners on all tasks, and the results of a new arm.
 
     The catalog has 1,000 arms that come and go, about 60 at a time. Of two shared learners, the first also
-    has corrections of single arms, for rewards of 0 and 1 only. A new arm joins when 20 others are known.
+    has per-arm corrections, for binary rewards only. A new arm joins when 20 others are known.
     """
     tasks = available_tasks(TASKS)
     policies = available_policies([kind.policy for kind in KINDS])
@@ -244,7 +244,7 @@ def _total(kind: Kind, stream: Stream, rewards: Rewards, seed: int) -> float:
 
 
 def _newcomer(stored: StoredResults, task: ArmNewcomer, kind: Kind, seed: int, steps: int) -> NewArmResult:
-    """Return what becomes of a new arm; the arms that are chosen are stored."""
+    """Return the results of a new arm; the chosen arms are stored."""
 
     def measure() -> list[int]:
         stream = task.stream(seed, steps)

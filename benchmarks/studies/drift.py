@@ -1,4 +1,4 @@
-"""The benefit of forgetting (half_life) when a task changes halfway, and its cost when it does not.
+"""The benefit of forgetting (half_life) when a task changes halfway, and its cost otherwise.
 
 By default, the change does not fall on a multiple of any half-life, so nothing is halved at that moment. On
 the smooth tasks, rewards are the expected rewards of the chosen arms.
@@ -25,7 +25,7 @@ VARIANTS = (("glcb", None), ("glcb", 1000), ("glcb", 4000), ("linucb", None), ("
 
 
 def tables(stored: StoredResults, seeds: int, steps: int) -> Iterator[Table]:
-    """Yield the rewards on tasks that change, and on tasks that do not."""
+    """Yield the rewards on tasks that change, and on stationary tasks."""
     tasks = available_tasks((*CHANGING, *STATIONARY))
 
     def measure(task: str, policy: str, half_life: int | None) -> list[list[float]]:

@@ -1,10 +1,10 @@
-"""Articles on a homepage, with clicks that are reported late or never, and articles that come and go.
+"""Articles on a homepage, with clicks reported late or never, and articles that come and go.
 
-A visit every nine seconds; six articles to choose from, later one more, and at last one less. A visitor has a
-country, a device, the hour and an age, which is missing in 30% of the visits. The logit of the probability of
-a click is a sum of effects of these, drawn for each article and seed, and shifted so that a random article
-has the wanted click rate. A click is reported after an exponential delay, or never. That there was no click
-is never reported.
+A visit every nine seconds; six articles to choose from, later one more, and finally one less. A visitor has a
+country, a device, the hour and an age, which is missing in 30% of the visits. The logit of the click
+probability is a sum of effects of these features, drawn for each article and seed, and shifted so that a
+random article has the desired click rate. A click is reported after an exponential delay, or never. The
+absence of a click is never reported.
 """
 
 import heapq
@@ -33,7 +33,7 @@ MISSING_RATE = 0.3
 COUNTRIES, DEVICES = ("FR", "DE", "IT", "ES", "PL"), ("phone", "laptop", "tablet")
 ARTICLES = tuple(f"article {number}" for number in range(1, 8))
 ADDED, REMOVED = ARTICLES[-1], ARTICLES[0]
-"""The article that is added after a third of the visits, and the one that is removed after two thirds."""
+"""The article added after a third of the visits, and the article removed after two thirds."""
 MODEL = ARTICLES[1]
 """The article that the added one can be similar to."""
 SIMILAR, PARTLY_SIMILAR, UNLIKE = 0.9, 0.5, 0.0
@@ -45,14 +45,14 @@ absence at the timeout."""
 
 
 class Setup(NamedTuple):
-    """How the bandit is set up, and what it knows."""
+    """The setup of the bandit and its information."""
 
     policy: str = "glcb"
     window: float | None = None
     """Reward timeout in seconds. None: every outcome is reported at once."""
     half_life: int | None = None
     like: str | None = None
-    """The article that the added article starts as a copy of."""
+    """The article that the added article copies at first."""
     adds: bool = True
     """Whether an article is added."""
     learned_at: LearnedAt = "label age"
@@ -99,7 +99,7 @@ def make_homepage(
     similarity : float
         Correlation of the effects of the added article with those of ``MODEL``.
     delay_ratio : float
-        Mean delay of the slowest article, relative to that of the fastest one.
+        Mean delay of the slowest article, relative to the fastest article.
     loss_rate : float
         Share of the clicks that are never reported.
 
@@ -156,8 +156,8 @@ def _with_mean(logits: Float64, mean: float) -> Float64:
 def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
     """Return the lift over random articles of a bandit that chooses the articles.
 
-    It is measured in expected clicks, which has less noise than clicks. The random articles include the added
-    one even if the bandit does not have it.
+    It is measured in expected clicks, which have less noise than clicks. The random articles include the
+    added article even if the bandit does not have it.
     """
     now = 0.0
     has_timeout = setup.window is not None and setup.learned_at != "as known"
@@ -210,7 +210,7 @@ def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
 WINDOWS: Mapping[str, float | None] = {"no delay": None, "30 min": 1800.0, "2 h": 7200.0, "24 h": 86_400.0}
 CLICK_RATES = (0.05, 0.2)
 _BASE = Setup(window=WINDOWS["2 h"])
-"""The default policy with a window of two hours, which the smaller comparisons vary."""
+"""The default policy with a window of two hours; the smaller comparisons vary it."""
 
 
 class Cell(NamedTuple):
@@ -267,8 +267,8 @@ FORGETTING: Comparison = {
 def tables(stored: StoredResults, seeds: int, steps: int) -> Iterator[Table]:
     """Yield the lift over random articles in expected clicks, and paired differences from the first column.
 
-    Without delay, every outcome is reported at once; otherwise only clicks are, and the window is the reward
-    timeout. In the last three tables it is two hours.
+    Without delay, every outcome is reported at once; otherwise only clicks are reported, and the window is
+    the reward timeout. In the last three tables, the window is two hours.
     """
     policies = available_policies(POLICIES)
     comparisons = {

@@ -31,7 +31,7 @@ class Rule(Protocol):
 
 
 class RouterRule:
-    """The router. Prices are the mean costs of the prompts that are not scored."""
+    """The router. Prices are the mean costs of the unscored prompts."""
 
     def __init__(self, task: RoutingTask, seed: int, budget: float) -> None:
         self._names = task.arms
@@ -111,7 +111,7 @@ class ParetoRule:
 
 
 def mean_costs(task: RoutingTask) -> list[float]:
-    """Return the mean cost of each model over the prompts that are not scored."""
+    """Return the mean cost of each model over the unscored prompts."""
     costs: list[float] = task.unscored_costs.mean(axis=0).tolist()
     return costs
 

@@ -1,4 +1,4 @@
-"""Stored results of studies, and what the studies share."""
+"""Stored results, and helpers shared by studies."""
 
 import json
 import os
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class StoredResults:
     """Results by key in a file, one line each, so that an interrupted study can resume.
 
-    An incomplete last line, left by a study that was killed, is removed.
+    An incomplete last line, left by a killed study, is removed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,14 +45,14 @@ class StoredResults:
 
 
 def available_tasks(names: Sequence[str]) -> list[str]:
-    """Return the tasks whose data is there, and print the others."""
+    """Return the tasks whose data exists, and print the missing ones."""
     missing = tasks_without_data(names)
     _print_skipped(missing, "their data is missing (`glcb data list`)")
     return [name for name in names if name not in missing]
 
 
 def available_policies(names: Sequence[str]) -> list[str]:
-    """Return the policies whose packages are installed, and print the others."""
+    """Return the policies whose packages are installed, and print the missing ones."""
     missing = [name for name in names if registry.get(name).policy_class.missing_packages()]
     _print_skipped(missing, "their packages are not installed")
     return [name for name in names if name not in missing]
