@@ -62,7 +62,7 @@ class Calls:
     def _count(self, frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
         is_own = code.co_filename.startswith(_ROOT) and not code.co_name.startswith("<")
-        is_kernel = frame.f_back is None  # Numba reports them with a frame of their own
+        is_kernel = frame.f_back is None  # Numba reports them with a separate frame
         if event == "call" and is_own and not is_kernel and frame not in self._frames:
             self._frames.add(frame)  # a coroutine that continues is not called again
             self.counts[code] += 1

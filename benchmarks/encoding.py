@@ -99,7 +99,7 @@ def numbers(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def person(rng: np.random.Generator) -> dict[str, Any]:
-    """Draw a context like those of the adult task: six numbers and eight categories."""
+    """Draw a context as in the adult task: six numbers and eight categories."""
     sizes = {
         "work": 7,
         "education": 16,

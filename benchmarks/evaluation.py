@@ -380,7 +380,7 @@ def write_large_log(path: Path, rows: int) -> None:
 
 
 def agreement() -> bool:
-    """Compare the estimators with those of Open Bandit Pipeline; return False if they differ."""
+    """Compare the estimators with Open Bandit Pipeline; return False if they differ."""
     try:
         from obp import ope
     except ImportError as error:

@@ -52,7 +52,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one run; times are in ms, those of the model in µs."""
+    """The result of one run; times are in ms, model times in µs."""
 
     store: str
     seconds: float

@@ -69,7 +69,7 @@ class Machine(NamedTuple):
     def environment(self) -> dict[str, str]:
         """Return the changes to the environment."""
         chosen: dict[str, str] = {}
-        if self.processor != "host":  # without features, Numba takes those of this processor
+        if self.processor != "host":  # without features, Numba uses this processor's
             chosen |= {"NUMBA_CPU_NAME": self.processor, "NUMBA_CPU_FEATURES": ""}
         return chosen if self.has_vectors else chosen | dict(NUMPY_WITHOUT_VECTORS)
 

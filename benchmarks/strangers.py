@@ -161,9 +161,7 @@ def main() -> None:
         made = server.command("keys", "add", "team", "--role", "admin")
         assert made.returncode == 0, made.stderr
         costs = measure(server, size)
-    print(
-        f"{len(costs)} requests of {size:,} bytes; ms of CPU on the event loop, most expensive first:"
-    )
+    print(f"{len(costs)} requests of {size:,} bytes; ms of CPU on the event loop, most expensive first:")
     for milliseconds, name in costs[:15]:
         print(f"{milliseconds:8.2f}  {name}")
     print(f"{costs[len(costs) // 2][0]:8.2f}  median")

@@ -85,7 +85,7 @@ class ThreadSoak:
         assert counts["pending"] <= MAX_PENDING
 
     def check(self, results: Counter[str]) -> None:
-        """Compare the bandit's counts with those of the threads, and look for NaN, once no thread runs."""
+        """Compare the counts of the bandit and the threads, and look for NaN, once no thread runs."""
         self._check_counts()
         counts = self.bandit.counts
         assert counts["decisions"] == results["decisions"]

@@ -97,7 +97,7 @@ def make_homepage(
     visits : int
         The number of visits.
     similarity : float
-        Correlation of the effects of the added article with those of ``MODEL``.
+        Correlation between the effects of the added article and of ``MODEL``.
     delay_ratio : float
         Mean delay of the slowest article, relative to the fastest article.
     loss_rate : float

@@ -178,7 +178,7 @@ def test_many_actions_and_slots_take_linear_time() -> None:
         ([{**SLOTS[0], "excludedActions": ["salad"]}, SLOTS[1]], "same excludedActions"),
         ([{**SLOTS[0], "excludedActions": ["soup"]}], "not excluded, got 'soup'"),
         ([{**SLOTS[0], "baselineAction": "pizza"}], "got 'pizza'"),
-        ([SLOTS[0], {**SLOTS[1], "baselineAction": "soup"}], "baselineAction of its own"),
+        ([SLOTS[0], {**SLOTS[1], "baselineAction": "soup"}], "different baselineAction"),
     ],
 )
 def test_unusable_slots_are_refused(slots: list[Any], message: str) -> None:

@@ -47,7 +47,7 @@ class Guardrail(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     relative: bool = True
     """Whether `max_fall` is a share."""
     against: Baseline = "control"
-    """What the metric is compared with."""
+    """The baseline of the comparison."""
     pauses: Pauses = "arm"
     """What is paused when the guardrail breaks."""
 
@@ -152,7 +152,7 @@ class MetricStats(Struct, frozen=True, kw_only=True):
 
 
 class ShadowStats(Struct, frozen=True, kw_only=True):
-    """What the bandit would have done in shadow mode."""
+    """The bandit's choices in shadow mode."""
 
     decisions: int
     """Number of decisions in shadow mode."""

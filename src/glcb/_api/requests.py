@@ -47,7 +47,7 @@ Context = Annotated[
     ),
 ]
 Features = Annotated[
-    dict[str, Any] | None, Meta(description="The features of an arm, like those of a context.")
+    dict[str, Any] | None, Meta(description="The features of an arm, like context features.")
 ]
 Eligible = Annotated[
     list[ArmName], Meta(description="The arms to choose from, among the candidates; null for all of them.")

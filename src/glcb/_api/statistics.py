@@ -292,7 +292,7 @@ class SegmentStats(Struct, frozen=True, kw_only=True):
     value: str
     """The value, or the range in words."""
     kind: Literal["value", "range", "other", "missing"]
-    """``"other"``: all values without a segment of their own. ``"missing"``: no value."""
+    """``"other"``: all values without their own segment. ``"missing"``: no value."""
     range: tuple[float | None, float | None] | None
     """Start and end (exclusive) of the range of a number. None for a category."""
     decisions: int

@@ -171,7 +171,7 @@ class BanditCore:
             self._label(decision, outcome, now)
 
     def separate(self) -> None:
-        """Make later ids and random numbers differ from those of every other copy of this bandit."""
+        """Make later ids and random numbers differ from every other copy of this bandit."""
         self.id_prefix = random_prefix()
         self.key = secrets.token_bytes(16)
 
@@ -344,7 +344,7 @@ class BanditCore:
         return estimate
 
     def estimate(self, policy: Policy, x: Float32, arms: PreparedArms) -> Estimates:
-        """Return the candidates' estimates: those of the shared policy, corrected per arm."""
+        """Return the shared policy's estimates of the candidates, corrected per arm."""
         estimates = estimate_candidates(policy, x, arms.candidates)
         own = self.own
         return estimates if own is None else own.correct(x, arms.names, estimates)
@@ -524,7 +524,7 @@ class BanditCore:
         return True
 
     def settle(self, now: float, incoming: int = 0, reported: PendingDecision | None = None) -> bool:
-        """Close the decisions that have timed out, and label those that have reached the label age.
+        """Close timed-out decisions, and label decisions that have reached the label age.
 
         The oldest are also closed to make room for `incoming` new ones. A reward for `reported` is about to
         be learned. Return whether any decision was closed or labeled.

@@ -3,7 +3,7 @@
 An exception such as KeyboardInterrupt can end a change between any two steps. The bandit then rejects all
 calls until the caller loads a saved copy, or accepts the state with a copy.
 
-In a forked process, a bandit has ids and random numbers of its own. If another thread was using it during the
+In a forked process, a bandit has its own ids and random numbers. If another thread was using it during the
 fork, its state may be incomplete, and it cannot be used.
 """
 
@@ -69,7 +69,7 @@ def _interrupted() -> NotSupported:
 
 
 def _take_over(bandit: "Bandit") -> None:
-    """Make later ids and random numbers differ from those of the parent process."""
+    """Make later ids and random numbers differ from the parent process."""
     if not bandit._lock.acquire(timeout=_MAX_WAIT):
         raise NotSupported(
             "another thread was using this bandit when the process was forked, so its state may be "

@@ -326,7 +326,7 @@ class Bandit:
         value : float
             The reward.
         slot : int, optional
-            The slot of a ranking, from 0. Default: the reward is that of the whole ranking, and every slot
+            The slot of a ranking, from 0. Default: the reward is for the whole ranking, and every slot
             that was examined learns it.
         examined : int, optional
             Number of slots that the user saw. Completes a ranking: seen slots without a reward learn the
@@ -514,7 +514,7 @@ class Bandit:
         ``default_reward``, ``reward_aggregation``, ``half_life``, ``shares`` and ``clock`` can change. A
         feature whose kind is declared anew starts again; the number of slots stays the same, and pending
         decisions keep the encoding that they were made with. New rules for rewards apply to pending decisions
-        without a reward; those that have one are settled. A timeout cannot be removed.
+        without a reward; rewarded ones are settled. A timeout cannot be removed.
 
         Parameters
         ----------

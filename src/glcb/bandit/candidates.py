@@ -74,7 +74,7 @@ def _iterate(arms: Any) -> Iterable[Any]:
 
 
 def to_offsets(offsets: Any, arms: Sequence[Arm]) -> Float64:
-    """Return the offset of each arm, in the order of `arms`; 0 for those without one.
+    """Return the offset of each arm, in the order of `arms`; the default is 0.
 
     Raises
     ------

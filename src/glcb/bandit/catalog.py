@@ -30,7 +30,7 @@ from glcb.policies.shared import Candidates
 MAX_RECENT = 10_000
 """Number of arms outside the catalog whose encoded features are kept; the least recent are dropped."""
 MAX_VALUES = 64
-"""Number of values of a category, and of tags, that get a slot of their own from the first arms."""
+"""Number of category values, and of tags, from the first arms that get their own slot."""
 SPARE_SLOTS, SPARE_SLOTS_PER_CATEGORY = 16, 12
 """Slots for values and features of later arms."""
 
@@ -43,7 +43,7 @@ class CatalogEntry(NamedTuple):
 
 
 class CandidateChanges(NamedTuple):
-    """What committing candidates changes."""
+    """The changes made by committing candidates."""
 
     encoder: Encoder
     observed: int

@@ -554,7 +554,7 @@ def default_text(declared: Any) -> str:
 
 
 def type_name(hint: Any) -> str:
-    """Return a type in words.
+    """Return a readable form of a type.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from glcb.policies import registry
 
 
 class Preview(NamedTuple):
-    """What a bandit would do in a context. Arrays are in the order of ``arms``."""
+    """A bandit's behavior in a context. Arrays are in the order of ``arms``."""
 
     arms: tuple[Arm, ...]
     """The arms of the bandit; if they have features, the candidates."""
@@ -45,7 +45,7 @@ class OfflineBandit:
 
     @property
     def has_arm_features(self) -> bool:
-        """Whether arms have features, so that a decision can have candidates of its own."""
+        """Whether arms have features, so that decisions can have their own candidates."""
         return self._core.catalog is not None
 
     @property

@@ -78,7 +78,7 @@ class Slot(NamedTuple):
 
 
 class AffectedSlots(NamedTuple):
-    """What a reward does to the slots of a ranking."""
+    """The effect of a reward on the slots of a ranking."""
 
     rewarded: tuple[int, ...]
     """The slots that get the reward."""

@@ -206,7 +206,7 @@ def is_pending(bandit: Bandit, decision: str) -> bool:
 def explain(
     bandit: Bandit, context: Any, arms: Any, eligible: Iterable[Arm] | None, everything: bool
 ) -> Explanation:
-    """Explain candidates as ``Bandit.explain`` does: all eligible ones, or those with the best scores."""
+    """Explain the eligible or best-scoring candidates, as ``Bandit.explain`` does."""
     return bandit._core.explain(context, arms, eligible, everything)
 
 

@@ -22,7 +22,7 @@ class DemoTask(NamedTuple):
 
     name: str
     purpose: str
-    """What the task tests."""
+    """The purpose of the task."""
 
 
 TASKS = (

@@ -42,7 +42,7 @@ class LocalExecutor:
         queue = deque(runs)
         while queue:
             # A process that dies breaks the pool, and the runs of the other processes are lost. Each lost run
-            # is executed again alone; the one that dies again is the cause.
+            # is executed again alone; a run that dies again is the cause.
             for run in (yield from _drain(queue, self.jobs)):
                 if (yield from _drain(deque([run]), 1)):
                     yield Failure(**asdict(run), error="its process died; it may have run out of memory")

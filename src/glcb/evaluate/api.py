@@ -107,7 +107,7 @@ def evaluate(
         "rips", "snips", "ips" and "iips". The first one is plotted. Default: "dr", "snips", "ips" and "dm",
         or "rips", "snips" and "ips".
     reference : str, default "logged"
-        The policy that differences are relative to; by default, the one that wrote the log.
+        The policy that differences are relative to; by default, the policy that wrote the log.
     logging : "uniform", Frozen or function, optional
         The policy that wrote the log. "uniform" asserts that the arms were chosen uniformly at random, if the
         log has no propensities. Estimator "iips" needs the policy for marginal propensities.
@@ -301,7 +301,7 @@ def survey(
     ignore_columns: Collection[str] = (),
     default_reward: float | None = None,
 ) -> Survey:
-    """Return the arms of a log and the range of its rewards. The arguments are those of `evaluate`."""
+    """Return the arms of a log and the range of its rewards. Takes the arguments of `evaluate`."""
     columns = LogColumns(context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns))
     files = LogFiles(_paths(log), format, Layout(columns, default_reward))
     found = LocalLogExecutor().survey(files, None)
@@ -344,7 +344,7 @@ def _check_estimators(chosen: Sequence[str], survey: Survey, logging: object) ->
         )
     if "iips" in chosen and logging is None:
         raise InvalidSettings(
-            "iips needs marginal propensities, and the log has those of a slot given the slots above it: "
+            "iips needs marginal propensities, and the log has conditional ones, given the slots above: "
             "pass the policy that wrote the log as logging=, or use rips"
         )
 
@@ -362,7 +362,7 @@ def make_plan(
     min_propensity: float | None,
     constant_values: bool,
 ) -> EvaluationPlan:
-    """Return what to evaluate on a log after its first pass. The arguments are those of `evaluate`."""
+    """Return what to evaluate on a log after its first pass. Takes the arguments of `evaluate`."""
     default = DEFAULT_ESTIMATORS if survey.slots == 1 else RANKING_ESTIMATORS
     chosen = default if estimators is None else tuple(estimators)
     _check_estimators(chosen, survey, logging)
@@ -492,7 +492,7 @@ def _check_bandit(name: str, bandit: Bandit, survey: Survey) -> None:
         )
     if isinstance(bandit.get_params()["arms"], Mapping) and not bandit.arms and not survey.shares_arms:
         raise InvalidInput(
-            f"the bandit {name!r} has no arms of its own, and the log has no features of arms: create it "
+            f"the bandit {name!r} has no arms, and the log has no arm features: create it "
             "with arms={name: {feature: value}}"
         )
     low, high = reward_range(bandit.get_params()["rewards"])

@@ -266,7 +266,7 @@ class ContextSums:
             return Diagnostic("context drift", "ok", "The contexts of both halves of the log are alike.")
         message = (
             f"{int(drifted.sum())} of {drifted.size} encoded features differ between the two halves of the "
-            "log. The estimates describe the contexts of the log; those of tomorrow may be closer to its end."
+            "log. The estimates describe the contexts of the log; future ones may resemble its end."
         )
         return Diagnostic("context drift", "warning", message)
 

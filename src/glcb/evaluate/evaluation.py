@@ -187,7 +187,7 @@ class Evaluator:
     # ---- adding rows ----------------------------------------------------------------------------
 
     def run(self, chunks: Iterable[Chunk]) -> Iterator[int]:
-        """Evaluate the chunks of a log; yield the number of rows after each. Skip those of an earlier run."""
+        """Evaluate the chunks of a log, skipping finished ones; yield the number of rows after each."""
         done, rows = self.chunks, 0
         for number, chunk in enumerate(chunks):
             rows += chunk.decisions

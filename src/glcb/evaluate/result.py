@@ -61,7 +61,7 @@ class PolicyResult:
     Attributes
     ----------
     name : str
-        The name of the policy; ``logged`` is the one that wrote the log.
+        The name of the policy; ``logged`` is the policy that wrote the log.
     estimates : dict
         The estimated value, by estimator.
     differences : dict

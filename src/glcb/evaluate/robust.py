@@ -1,6 +1,6 @@
 """Confidence sequences of doubly robust terms.
 
-A doubly robust term, expected + w (reward − predicted), has the right mean whatever the model predicts, as
+A doubly robust term, expected + w (reward − predicted), has the right mean for any predictions, as
 long as the model was fitted on earlier rows. An empirical Bernstein bound also needs to know how far below
 the mean a term can be, and a large weight times a prediction has no such bound. So the predictions are capped
 at k p / π(a | x), where p is the smallest propensity of the logging policy: then w × prediction is at most k,

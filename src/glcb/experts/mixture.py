@@ -188,7 +188,7 @@ def _predictions(x: Float32, z: Float64, arm: int, network: float, experts: Expe
 def mix_values(
     x: Float32, z: Float64, values: Float64, deviations: Float64, bonuses: Float64, experts: ExpertArrays
 ) -> None:
-    """Replace the values of the networks with those of the mixture; write the bonuses of the regressions.
+    """Replace network values with mixture values; write the bonuses of the regressions.
 
     The standard deviation of a reward of 0 or 1 follows from its value. As the unit of the bonus from counts,
     which only the networks need, it is multiplied by the square root of their share. The deviation of other

@@ -19,7 +19,7 @@ class ChoiceRule(NamedTuple):
     """How arms are drawn from their scores."""
 
     exploration: float
-    """The probability of arms other than the one with the best score."""
+    """The probability of arms other than the best-scoring arm."""
     mode: ExplorationMode
     uniform: bool = False
     """Whether every eligible arm has the same probability, as for a control group."""

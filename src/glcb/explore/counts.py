@@ -164,7 +164,7 @@ class VisitCounts:
         add_count(signature, arm, self.arrays)
 
     def forget(self, arms: slice | None = None) -> None:
-        """Halve all counts, or those of some arms, rounded down."""
+        """Halve all counts, or the counts of some arms, rounded down."""
         rows = self._rows
         rows[:, arms or slice(None)] >>= 1
         if arms is None:

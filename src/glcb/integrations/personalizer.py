@@ -1,4 +1,4 @@
-"""Translate requests and responses of Azure Personalizer to those of the service.
+"""Translate requests and responses between Azure Personalizer and the service.
 
 An event is a decision, or a ranking if it has several slots, with the event id. This module is stateless; the
 service does the rest.
@@ -218,7 +218,7 @@ def _baselines(slots: Sequence[PersonalizerSlot], actions: Sequence[str]) -> dic
         if name not in known:
             raise InvalidInput(f"a baselineAction must be an action that is not excluded, got {name!r}")
     if len(positions) != len(slots):
-        raise InvalidInput("every slot must have a baselineAction of its own")
+        raise InvalidInput("every slot must have a different baselineAction")
     if len(slots) > len(actions):
         raise InvalidInput(
             f"there must be at least as many actions as slots, got {len(actions)} and {len(slots)}"

@@ -124,7 +124,7 @@ class ClassificationTask(LabeledTask):
     ) -> "ClassificationTask":
         """Make a task from a pandas, Polars or compatible data frame.
 
-        Columns of a categorical type are categories. The other parameters are those of :meth:`from_csv`.
+        Columns of a categorical type are categories. Other parameters are as in :meth:`from_csv`.
 
         Parameters
         ----------

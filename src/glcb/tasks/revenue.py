@@ -36,7 +36,7 @@ def label_age(mean_delay: float) -> int:
 
 
 def draw_orders(rates: Float64, largest: float, rng: np.random.Generator) -> tuple[Float64, Float64]:
-    """Return the amounts paid, and those that are reported before the decision is learned."""
+    """Return the amounts paid, and the amounts reported before the decision is learned."""
     prices = rng.permutation(np.linspace(*PRICES, rates.shape[1]))
     amounts = prices * np.exp(SPREAD * rng.normal(size=rates.shape))
     amounts *= np.where(rng.random(rates.shape) < LARGE, TIMES, 1.0)

@@ -169,7 +169,7 @@ class Tree:
 
         The value at a node is low + p·gap, and Δ(p·gap) = mean p · Δgap + mean gap · Δp. Splitting every
         product at the means of both ends is exact and symmetric. A sequential split would attribute the
-        interaction of both factors to the one that comes last.
+        interaction of both factors to the last factor.
         """
         ends = np.stack([probabilities, baseline])
         inner = self.networks_per_arm

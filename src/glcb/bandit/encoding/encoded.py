@@ -30,7 +30,7 @@ class ContextChanges:
 
     claims: list[Claim] = field(default_factory=list)
     candidates: list[SlotCandidate] = field(default_factory=list)
-    """Values and features without a slot of their own."""
+    """Values and features without their own slot."""
     votes: list[tuple[Feature, FeatureKind]] = field(default_factory=list)
     """Features with a value of another kind."""
     unexpected: list[Feature] = field(default_factory=list)
@@ -80,6 +80,6 @@ class Draft(ContextChanges):
             self.x[slot] = 1
 
     def overwrite(self, slot: int, value: float) -> None:
-        """Write a value of the owner, whatever other features have written to its slot."""
+        """Write a value of the slot's owner, over values of other features."""
         self.x[slot] = value
         self.not_by_owner.discard(slot)

@@ -458,7 +458,7 @@ class Encoder:
             self._scales.observe(first, np.zeros(0, np.float32), self._slots.uses)
 
     def _clear(self, feature: Feature) -> None:
-        """Take all slots of a feature, except that of its indicator."""
+        """Take all slots of a feature, except its indicator's."""
         for slot in feature.value_slots:
             self._vacate(slot)
         feature.votes.clear()

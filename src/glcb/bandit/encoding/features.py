@@ -21,7 +21,7 @@ class Feature:
     expected: bool
     """Whether it was declared or in the first context. Only an expected feature can be missing."""
     declaration: FeatureDeclaration | None = None
-    """What the user declared. The kind of a feature that was not declared can change."""
+    """The declaration by the user. An undeclared feature can change its kind."""
     slot: int = NO_SLOT
     column: int = NO_SLOT
     """The column of a number in the scales."""

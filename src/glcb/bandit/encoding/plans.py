@@ -1,4 +1,4 @@
-"""Plans for encoding: what to do with a context whose features are the same as those of an earlier one.
+"""Plans for encoding contexts with the same features as an earlier context.
 
 Most contexts of an application have the same features, in the same order. A plan picks their values by
 position, so that no feature has to be looked up. It changes nothing about the result.
@@ -23,7 +23,7 @@ class EncodingPlan(NamedTuple):
     """How to encode contexts with the same features."""
 
     numbers: _Pick
-    """Picks the numbers by column, and NaN for those that the context does not have."""
+    """Picks the numbers by column, and NaN for missing ones."""
     present: _Pick
     """Picks the numbers that it has."""
     categories: _Pick

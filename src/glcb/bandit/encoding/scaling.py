@@ -126,7 +126,7 @@ class Scales:
         return {name: own[name][: self._columns] for name in ("ranges", "samples", "counts", "slots")}
 
     def restore(self, arrays: Arrays, width: int, columns: Iterable[int]) -> None:
-        """Replace the scales with those of a snapshot, of which only these columns are in use.
+        """Replace the scales from a snapshot, of which only these columns are in use.
 
         Raises
         ------

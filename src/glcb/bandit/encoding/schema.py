@@ -23,7 +23,7 @@ PROBLEMS = {
 }
 """The problems that a value can have, with their meaning."""
 MAX_WITHOUT_SLOT = 0.8
-"""A category is taken for an identifier if more of its values than this have no slot of their own."""
+"""A category counts as an identifier if more than this share of its values has no slot."""
 _MIN_CONTEXTS = 100
 
 
@@ -85,7 +85,7 @@ Declaration = FeatureDeclaration | StructureDeclaration
 
 
 def plain_declarations(declarations: Mapping[str, Declaration]) -> dict[str, FeatureDeclaration]:
-    """Return the declarations of plain features, with the parts of those that have a structure.
+    """Return the declarations of plain features, including the parts of structured features.
 
     Raises
     ------
@@ -269,9 +269,9 @@ class FeatureReport:
     limits : tuple of float or None
         For a number, the declared range, or the lowest and highest number in its sample.
     values : tuple of str
-        For a category, the values with a slot of their own.
+        For a category, the values with their own slot.
     problems : mapping
-        Number of values with each problem. The keys are those of ``PROBLEMS``.
+        Number of values with each problem. The keys are the keys of ``PROBLEMS``.
     """
 
     kind: FeatureKind | None
@@ -341,7 +341,7 @@ def identifiers(schema: Schema, contexts: int) -> dict[str, float]:
     Returns
     -------
     dict
-        The share of values without a slot of their own, by feature name.
+        The share of values without a slot, by feature name.
     """
     if contexts < _MIN_CONTEXTS:
         return {}

@@ -91,7 +91,7 @@ class SlotCandidates:
         self._counts = {candidate: count >> 1 for candidate, count in self._counts.items() if count > 1}
 
     def shares(self, contexts: int) -> dict[str, float]:
-        """Return the share of contexts in which a value of each feature had no slot of its own."""
+        """Return the share of contexts in which a value of each feature had no slot."""
         totals: dict[str, int] = {}
         for candidate, count in self._counts.items():
             if candidate.purpose != "indicator":
@@ -103,7 +103,7 @@ class SlotCandidates:
         return [[*candidate, count] for candidate, count in self._counts.items()]
 
     def restore(self, saved: list[list[Any]]) -> None:
-        """Replace all candidates by those of a snapshot; raise ValueError or TypeError if it is invalid."""
+        """Replace all candidates from a snapshot; raise ValueError or TypeError if it is invalid."""
         for name, purpose, value, count in saved:
             texts = all(isinstance(text, str) and is_unicode(text) for text in (name, value))
             if not texts or purpose not in get_args(Purpose) or type(count) is not int or count < 1:
@@ -158,12 +158,12 @@ class Slots:
         return int(own[uses[own].argmin()]) if own.size else NO_SLOT
 
     def take(self, slot: int, uses: int) -> None:
-        """Note that a free slot has an owner, which has occurred `uses` times before."""
+        """Record that a free slot has an owner, which has occurred `uses` times before."""
         self.free.remove(slot)
         self.uses[slot] += uses
 
     def give(self, slot: int) -> None:
-        """Note that a slot has no owner."""
+        """Record that a slot has no owner."""
         insort(self.free, slot)
         self.uses[slot] = 0
 

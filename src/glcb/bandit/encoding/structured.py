@@ -76,7 +76,7 @@ def classify_supported(name: str, value: Any) -> tuple[ValueKind, Any]:
     Raises
     ------
     InvalidContext
-        If the value can be no feature, whatever the other values of the feature are.
+        If the value can be no feature, regardless of the feature's other values.
     """
     kind, plain = classify_value(value)
     if kind == "unsupported" and not isinstance(value, Unusable) and structure(value) is None:
@@ -282,7 +282,7 @@ def _plain_number(item: Any) -> Any:
 
 
 def _sorted_tags(value: Sequence[str] | set[str] | frozenset[str]) -> list[str]:
-    """Return the tags without duplicates; those of a set in alphabetical order."""
+    """Return the tags without duplicates; a set's tags in alphabetical order."""
     ordered = sorted(value) if isinstance(value, set | frozenset) else value
     return list(dict.fromkeys(ordered))[:MAX_TAGS]
 

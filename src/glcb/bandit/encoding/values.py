@@ -42,7 +42,7 @@ _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 
 def to_row(context: Any) -> Row:
-    """Return the values of one context by name; those of nested dicts by their path, as in ``user.country``.
+    """Return the values of one context by name; nested values by their path, as in ``user.country``.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def count_features(
     components
         Whether each component of a list counts.
     level
-        How deep it is nested. What is nested too deeply counts as one feature.
+        The current nesting level. A deeper value than allowed counts as one feature.
     """
     if not isinstance(context, Mapping):
         return len(context)

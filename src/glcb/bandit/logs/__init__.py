@@ -1,4 +1,4 @@
-"""Logs of decisions and rewards: those that a bandit writes, and those of other systems."""
+"""Logs of decisions and rewards, written by bandits or other systems."""
 
 from glcb.bandit.logs.format import LogColumns
 from glcb.bandit.logs.replay import LogReplay, LogReport, arms_in

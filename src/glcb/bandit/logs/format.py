@@ -88,7 +88,7 @@ def ranking_event(
 def arms_event(
     time: float, arms: list[Event] | None = None, added: list[Event] | None = None, removed: Any = None
 ) -> Event:
-    """Return the line of a catalog: all of its arms, or those that were added, changed and removed."""
+    """Return the line of a catalog: all of its arms, or the added, changed and removed arms."""
     event: Event = {"event": "arms", "time": time}
     if arms is not None:
         return {**event, "arms": arms}

@@ -95,7 +95,7 @@ def _ranking(values: Mapping[str, Any]) -> list[LoggedDecision]:
         context |= flatten([{"slot": {str(slot.get("_id", position)): flatten([slot])}}])
     chosen = [actions[outcome["_a"][0]] for outcome in outcomes]
     if len(set(chosen)) != len(chosen) or not set(chosen) <= set(eligible):
-        raise ValueError("every slot must have an action of its own that it may show")
+        raise ValueError("every slot must have a different action that it may show")
     propensities = [_probability(outcome["_p"][0]) for outcome in outcomes]
     if math.prod(propensities) < MIN_PROPENSITY:
         raise ValueError(f"the probability of a ranking must be at least {MIN_PROPENSITY:g}")

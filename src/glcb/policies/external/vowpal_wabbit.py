@@ -93,7 +93,7 @@ class Workspace:
         self._arms = [f"|a {arm}" for arm in range(arms)]
         self._examples = self._workspace.parse([self._context(np.ones(features)), *self._arms])
         weakref.finalize(self, self._workspace.finish_example, self._examples)
-        # The methods of the binding itself: those of the Python class parse the example again.
+        # The binding's own methods: the Python class's methods would parse the example again.
         self._erase, self._push = example.erase_namespace, example.push_feature_list
         self._indices = [example.feature(self._examples[0], _CONTEXT, i) for i in range(features)]
 

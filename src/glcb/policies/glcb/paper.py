@@ -9,7 +9,7 @@ from glcb.policies.registry import register
 class GLCBPaper(GLCB):
     """GLCB with the settings of the paper instead of our defaults.
 
-    The parameters are those of :class:`GLCB`.
+    It takes the parameters of :class:`GLCB`.
 
     Examples
     --------

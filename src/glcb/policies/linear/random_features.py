@@ -142,7 +142,7 @@ class RFFUCB(RandomFeaturePolicy):
     """Ridge regression on random Fourier features plus ``beta`` · √(ridge · z'A⁻¹z).
 
     It approximates KernelUCB in constant memory. At an input unlike all earlier inputs, the bonus is about
-    ``beta`` times the norm of z, whatever the ridge.
+    ``beta`` times the norm of z, for any ridge.
 
     Parameters
     ----------

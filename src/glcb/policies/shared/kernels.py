@@ -139,7 +139,7 @@ def _mix(
     experts: ExpertArrays,
     has_networks: bool,
 ) -> None:
-    """Replace the values of the networks with those of the mixture; write the bonuses of the regressions.
+    """Replace network values with mixture values; write the bonuses of the regressions.
 
     Without networks, the values come from the regressions alone.
     """
