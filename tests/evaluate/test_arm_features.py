@@ -147,7 +147,7 @@ def test_vowpal_wabbit_reads_the_text_and_reports_the_same_ips(log: Path, tmp_pa
 
 def test_a_bandit_without_arms_needs_features_in_the_log(tmp_path: Path) -> None:
     lines: list[dict[str, object]] = [{"context": {"a": 1}, "arm": "x", "reward": 1, "propensity": 0.5}]
-    with pytest.raises(InvalidInput, match="has no features of arms"):
+    with pytest.raises(InvalidInput, match="has no arm features"):
         evaluate(write(tmp_path / "log.jsonl", lines), {"shared": Bandit(arms={})})
 
 

@@ -138,7 +138,7 @@ def test_decision_service_json_with_several_slots_is_read_as_a_ranking(tmp_path:
     ("change", "message"),
     [
         ({"_outcomes": SLOTS["_outcomes"][:1]}, "every slot must have an outcome"),
-        ({"_outcomes": [SLOTS["_outcomes"][0]] * 2}, "an action of its own"),
+        ({"_outcomes": [SLOTS["_outcomes"][0]] * 2}, "a different action"),
         ({"c": {**SLOTS["c"], "_slots": [{"_inc": [0, 2]}, {"_inc": [1]}]}}, "the same actions"),
         ({"_outcomes": [{"_a": [0]}, {"_a": [1]}]}, "not a complete decision"),
     ],

@@ -198,7 +198,7 @@ def test_a_reward_that_is_refused_is_logged_and_not_raised(
     client.get_string_value("color", "", VISITOR)
     with caplog.at_level(logging.WARNING):
         client.track("color", VISITOR, TrackingEventDetails(19.9))
-    assert "the reward of flag 'color' is refused" in caplog.text
+    assert "the reward of flag 'color' was rejected" in caplog.text
     assert color.counts["rewarded"] == 0
 
 

@@ -31,7 +31,7 @@ def serve(
         int | None,
         typer.Option(
             metavar="N",
-            help="Number of processes that share the experiments. More than one needs PostgreSQL and Ray.",
+            help="Processes among which the experiments are divided. More than one needs PostgreSQL and Ray.",
             show_default="1",
         ),
     ] = None,
@@ -39,7 +39,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Where experiments run: local, or ray for a Ray cluster, which needs PostgreSQL.",
+            help="Where the experiments are: local, or ray for a Ray cluster, which needs PostgreSQL.",
             show_default="local",
         ),
     ] = None,
@@ -47,7 +47,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="Address of the Ray cluster. Default: the environment variable RAY_ADDRESS.",
+            help="Address of the Ray cluster. By default, that of the environment variable RAY_ADDRESS.",
             show_default=False,
         ),
     ] = None,

@@ -159,8 +159,8 @@ class WeightSums:
         message = f"The weights average {mean:.3f} and should average 1"
         if abs(mean - 1) > max(_DEVIATIONS * error, _MIN_MISMATCH):
             message += (
-                ". The propensities are not those with which the arms were chosen, or the policy plays arms "
-                "that the log never plays in such contexts. Do not use IPS."
+                ". The logged propensities are wrong, or the policy plays arms that the log never plays "
+                "in such contexts. Do not use IPS."
             )
             return Diagnostic("mean weight", "error", message)
         return Diagnostic("mean weight", "ok", message + ".")
