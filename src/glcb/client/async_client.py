@@ -9,7 +9,7 @@ import httpx
 
 from glcb._api.requests import CreationArguments
 from glcb._api.responses import ExperimentInfo, ExperimentList
-from glcb._api.shards import NodeInfo, ShardList
+from glcb._api.workers import WorkerList
 from glcb.client import _requests
 from glcb.client._requests import Request, Response, parse
 from glcb.client._retries import Answer, Attempts, NoAnswer, RetryPolicy
@@ -121,54 +121,80 @@ class AsyncClient:
         """
         return parse(await self._send(_requests.list_experiments()), ExperimentList).experiments
 
-    async def shards(self) -> ShardList:
-        """Return the processes that have the experiments, if there are several, and their nodes.
+    async def workers(self) -> WorkerList:
+        """Return the workers of the service, if it has several.
 
         Returns
         -------
-        ShardList
-            The shards and the nodes.
+        WorkerList
+            The workers.
         """
-        return parse(await self._send(_requests.list_shards()), ShardList)
+        return parse(await self._send(_requests.list_workers()), WorkerList)
 
-    async def restart_shards(self) -> ShardList:
-        """Restart all shards, one after the other, without refusing a request. It does not wait for that.
+    async def restart_workers(self) -> WorkerList:
+        """Restart all workers, one after the other, without rejecting a request. It does not wait for that.
 
         Returns
         -------
-        ShardList
-            The shards before the restart; a shard has been restarted once its ``generation`` is larger.
+        WorkerList
+            The workers before the restart.
 
         Raises
         ------
         NotSupported
             If the service is one process.
         """
-        return parse(await self._send(_requests.restart_shards()), ShardList)
+        return parse(await self._send(_requests.restart_workers()), WorkerList)
 
-    async def drain_node(self, node: str, *, draining: bool = True) -> NodeInfo:
-        """Let all shards leave a node of the cluster. It does not wait for that.
+    async def drain_worker(self, worker: str, *, draining: bool = True) -> WorkerList:
+        """Let all experiments leave a worker, and none come back. It does not wait for that.
 
         Parameters
         ----------
-        node
-            The id of the node, the beginning of it, its address or its host name.
+        worker
+            The name of the worker.
         draining
-            False to let the node have shards again.
+            False to let the worker have experiments again.
 
         Returns
         -------
-        NodeInfo
-            The node.
+        WorkerList
+            The workers.
 
         Raises
         ------
         ServiceError
-            If there is no such node, or several.
+            If there is no such worker.
         NotSupported
             If the service is one process.
         """
-        return parse(await self._send(_requests.drain_node(node, draining)), NodeInfo)
+        return parse(await self._send(_requests.drain_worker(worker, draining)), WorkerList)
+
+    async def move_experiment(self, name: str, worker: str | None) -> WorkerList:
+        """Move an experiment to a worker, where it stays; the others of its partition move, too.
+
+        Parameters
+        ----------
+        name
+            The experiment.
+        worker
+            The name of the worker; None for any.
+
+        Returns
+        -------
+        WorkerList
+            The workers. It does not wait for the move.
+
+        Raises
+        ------
+        UnknownExperiment
+            If there is no such experiment.
+        ServiceError
+            If there is no such worker.
+        NotSupported
+            If the service is one process.
+        """
+        return parse(await self._send(_requests.move_experiment(name, worker)), WorkerList)
 
     async def aclose(self) -> None:
         """Close all connections."""
