@@ -1,12 +1,12 @@
-"""Crash test of a service with shards on a Ray cluster; part of ``make soak``.
+"""Crash test of a service with several workers; part of ``make soak``.
 
-A cluster of a head and two nodes on this machine serves one experiment per shard from a real PostgreSQL.
-Under load, processes of shards and whole nodes are killed (SIGKILL), or stopped (SIGSTOP) until others have
-taken over, and then continued (SIGCONT). After every time, everything that was acknowledged must be present
-exactly once and unchanged, and a replay of all events must agree (``glcb audit``). Shards that were not hit
-must answer all the time. Between kills, nodes are drained and all shards restarted, which must not refuse a
-request, and processes are killed while they move. A node joins after every node that was lost, and shards
-move to it. At the end the head is killed, and a new cluster must find everything.
+Some nodes on this machine serve one PostgreSQL. Each is a parent with workers, which reach those of the other
+nodes over TCP; the kernels of each node are compiled for another processor. Under load, workers and whole
+nodes are killed (SIGKILL), or stopped (SIGSTOP) until others have taken over, and then continued (SIGCONT),
+also while experiments move. After every time, everything that was acknowledged must be present exactly once
+and unchanged, and a replay of all events must agree (``glcb audit``). Experiments whose owner was not hit
+must answer all the time. Between kills, experiments are moved, workers drained and all workers restarted,
+which must not reject a request.
 """
 
 import argparse
@@ -20,44 +20,38 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from benchmarks.crash_test import KINDS
 from benchmarks.service import postgres
 from benchmarks.service.audit import audit, replay
+from benchmarks.service.client import Answer, Client
 from benchmarks.service.server import Server
-from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, retry_unanswered
-from glcb.service.storage.ownership import shard_of
+from benchmarks.service.traffic import EXPERIMENT, Ledger, SentRequest, Traffic, retry_unanswered
+from benchmarks.service.wire import Wire
+from glcb.service.storage.ownership import partition_of
 
-SHARDS = 4
-CONNECTIONS = 2
-"""Connections per experiment."""
+NODES, WORKERS = 2, 2
+"""Nodes, and workers of each."""
+PROCESSORS = ("host", "ivybridge")
+EXPERIMENTS = 6
 UPTIME = (0.5, 1.5)
-"""Seconds under load before something is killed."""
-RECOVERY_SECONDS = 180.0
+"""Seconds under load before something is hit."""
+RECOVERY_SECONDS = 90.0
 KILLS = (
-    *("kill process", "kill process", "kill while moving", "stop process", "kill process"),
-    *("kill node", "kill while moving", "stop node"),
+    *("kill worker", "kill worker while moving", "stop worker", "kill worker", "kill node"),
+    *("stop worker while moving", "kill worker", "stop node"),
 )
-DRAIN_EVERY, RESTART_EVERY = 10, 25
-"""A node is drained, and all shards are restarted, after these numbers of kills."""
-MOVES = ("drain node", "restart")
-"""What must not refuse a request."""
-MOVING_SECONDS = 6.0
-"""A process is killed within this time after its node is drained: before, while or after it moves."""
+MOVES = ("move", "drain", "restart")
+"""What must not reject a request."""
+MOVE_EVERY, DRAIN_EVERY, RESTART_EVERY = 5, 10, 25
+"""Experiments are moved, a worker drained, and all workers restarted, after these numbers of kills."""
 WAYS_PER_EXPERIMENT = 10
 """New experiments start after this number of kills and moves, so that the replayed log stays short."""
-FLAGS = ("--executor", "ray", "--set", "snapshot_seconds=0.2")
-HEALTH_CHECKS = {
-    "health_check_initial_delay_ms": 1000,
-    "health_check_period_ms": 1000,
-    "health_check_timeout_ms": 2000,
-    "health_check_failure_threshold": 3,
-}
-"""Ray notices a node that hangs after some seconds. By default, it takes longer."""
+PATIENCE = 5.0
+"""Seconds after which a client gives up on a connection, and connects to another node."""
 
 
 @dataclass
@@ -71,82 +65,94 @@ class Tally:
     survivors: int = 0
     """Processes that were stopped, replaced, and continued while they still existed."""
     recoveries: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds until a shard answered again, by way."""
+    """Seconds until an experiment answered again, by way."""
     pauses: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds of the slowest response of a shard that moved, by way."""
+    """Seconds of the slowest response while experiments moved, by way."""
     slowest_other: float = 0.0
-    """Seconds of the slowest response of a shard that was not hit."""
+    """Seconds of the slowest response of an experiment whose owner was not hit."""
 
 
-class RayCluster:
-    """A head without shards of its own, if Ray places them so, and two nodes."""
+class PatientTraffic(Traffic):
+    """Traffic that goes to any node, and to another one if a connection breaks or hangs."""
 
-    def __init__(self) -> None:
-        from ray.cluster_utils import Cluster
+    async def run_on(self, urls: Callable[[], Sequence[str]], choice: random.Random) -> None:
+        """Send requests over one connection at a time, until canceled."""
+        while True:
+            await self.run(choice.choice(urls()), 1, math.inf)
+            await asyncio.sleep(0.05)
 
-        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 80_000_000}
-        self._cluster = Cluster(
-            initialize_head=True, head_node_args={**head, "_system_config": HEALTH_CHECKS}
-        )
-        self.nodes: list[Any] = []
-        self.add_node()
-        self.add_node()
-
-    @property
-    def address(self) -> str:
-        """The address of the head."""
-        return str(self._cluster.address)
-
-    def add_node(self) -> None:
-        """Start a node."""
-        self.nodes.append(self._cluster.add_node(num_cpus=1, object_store_memory=80_000_000))
-
-    def kill_node(self, node: Any) -> None:
-        """Kill all processes of a node."""
-        self.nodes.remove(node)
-        with contextlib.suppress(Exception):
-            self._cluster.remove_node(node, allow_graceful=False)
-
-    def processes_of(self, node: Any) -> list[int]:
-        """Return the main process of a node, and its workers."""
-        infos = node.all_processes["raylet"]
-        main = int(infos[0].process.pid)
-        return [main, *_children(main)]
-
-    def kill_head(self) -> None:
-        """Kill the head."""
-        with contextlib.suppress(Exception):
-            self._cluster.remove_node(self._cluster.head_node, allow_graceful=False)
-
-    def close(self) -> None:
-        """End the cluster."""
-        with contextlib.suppress(Exception):
-            self._cluster.shutdown()
+    async def _ask(self, wire: Wire, request: SentRequest) -> str | None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await super()._ask(wire, request)
+        except TimeoutError:  # the request was noted as unanswered
+            raise ConnectionError from None
 
 
-class ShardTest:
-    """A front end on a Ray cluster, whose shards are killed again and again.
+class Node:
+    """A parent and its workers."""
+
+    def __init__(self, url: str, number: int, workers: int, *flags: str) -> None:
+        self.number = number
+        self.prefix = f"node{number}"
+        names = ("--set", "inner_address=127.0.0.1", "--set", f"worker_name={self.prefix}")
+        processor = PROCESSORS[number % len(PROCESSORS)]
+        environment = {} if processor == "host" else {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
+        count = ("--workers", str(workers))
+        self.server = Server(["--database", url], *count, *names, *flags, environment=environment)
+        self.is_hit = False
+
+    def owns(self, worker: str) -> bool:
+        """Return whether this is the node of a worker."""
+        return worker == self.prefix or worker.startswith(f"{self.prefix}-")
+
+    def processes(self) -> list[int]:
+        """Return the parent and its workers."""
+        return [self.server.pid, *children(self.server.pid)]
+
+    def kill(self) -> None:
+        """Kill all processes at once."""
+        for process in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self.server.kill()
+
+
+def children(process: int) -> list[int]:
+    """Return the running child processes of a process (Linux)."""
+    with contextlib.suppress(OSError), open(f"/proc/{process}/task/{process}/children") as file:  # noqa: PTH123
+        return [int(one) for one in file.read().split()]
+    return []
+
+
+class WorkersTest:
+    """A service whose workers and nodes are killed again and again.
 
     Clients wait for ``pause`` seconds after a decision and its reward.
     """
 
-    def __init__(self, url: str, seed: int, shards: int = SHARDS, pause: float = 0.0) -> None:
+    def __init__(
+        self, url: str, seed: int, nodes: int = NODES, workers: int = WORKERS, pause: float = 0.005
+    ) -> None:
         self.tally = Tally()
         self._rng = random.Random(seed)
-        self._url = url
-        self._shards = shards
         self._pause = pause
-        self._cluster = RayCluster()
-        self.server = self._front_end()
+        self._store = ("--database", url)
+        flags = ("--set", "snapshot_seconds=0.2")
+        self.nodes = [Node(url, number, workers, *flags) for number in range(nodes)]
+        self._count = nodes * workers
         self._ledgers: dict[str, Ledger] = {}
+        self._hit: set[str] = set()
+        """Experiments whose owner was hit."""
 
-    def _front_end(self) -> Server:
-        flags = (*FLAGS, "--address", self._cluster.address, "--workers", str(self._shards))
-        return Server(["--database", self._url], *flags)
+    def start(self) -> None:
+        """Start all nodes."""
+        for node in self.nodes:  # one after the other: the first one may have to compile kernels
+            node.server.start(seconds=RECOVERY_SECONDS)
+        self.await_all()
 
-    def run(self, ways: list[str], minutes: float = math.inf) -> Tally:
-        """Kill in these ways, for some minutes; raise if anything acknowledged is lost."""
-        self.server.start(seconds=RECOVERY_SECONDS)
+    def run(self, ways: Sequence[str], minutes: float = math.inf) -> Tally:
+        """Kill and move in these ways, for some minutes; raise if anything acknowledged is lost."""
         began = time.monotonic()
         for number, way in enumerate(ways):
             if time.monotonic() > began + 60 * minutes:
@@ -160,64 +166,100 @@ class ShardTest:
         self._forget_experiments()
         return self.tally
 
-    def lose_head(self) -> float:
-        """Kill the head, start a new cluster; return the seconds until it has everything again."""
-        self._create_experiments(len(self.tally.ways))
-        asyncio.run(self._traffic(threading.Event(), 2.0))
-        self._cluster.kill_head()
-        asyncio.run(self._traffic(threading.Event(), 2.0))  # shards and front ends may still answer
-        started = time.perf_counter()
-        self.server.close()
-        self._cluster.close()
-        self._cluster = RayCluster()
-        self.server = self._front_end().start(seconds=RECOVERY_SECONDS)
-        seconds = time.perf_counter() - started
-        self._check()
-        self._forget_experiments()
-        return seconds
-
     def close(self) -> None:
         """End everything."""
-        self.server.close()
-        self._cluster.close()
+        for node in self.nodes:
+            with contextlib.suppress(AssertionError):
+                node.kill()
+            node.server.close()
+
+    # ---- the service ----------------------------------------------------------------------------
+
+    @property
+    def client(self) -> Client:
+        """A client of a node that is not hit."""
+        return Client(self._urls()[0], timeout=PATIENCE)
+
+    def _urls(self) -> list[str]:
+        return [node.server.url for node in self.nodes if not node.is_hit]
+
+    def workers(self) -> list[dict[str, Any]]:
+        """List the workers, as soon as a worker answers."""
+        found: list[dict[str, Any]] = self._ask("GET", "/v1/workers").data["workers"]
+        return found
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Answer:
+        """Send a request until it is answered with something other than 503."""
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        while True:
+            with contextlib.suppress(OSError):
+                answer = self.client.ask(method, path, body)
+                if answer.status != 503:
+                    return answer
+            assert time.monotonic() < deadline, f"{method} {path} is not answered:\n{self._output()}"
+            time.sleep(0.05)
+
+    def _output(self) -> str:
+        return "\n".join(node.server.output()[-3000:] for node in self.nodes)
+
+    def await_all(self) -> None:
+        """Wait until all workers are ready, and own what they should."""
+
+        def is_settled(found: list[dict[str, Any]]) -> bool:
+            ready = [one for one in found if one["state"] == "ready" and not one["restarting"]]
+            owned = [one["partitions"] for one in ready if not one["draining"]]
+            share = math.ceil(256 / max(1, len(owned)))
+            return len(ready) == len(found) == self._count and sum(owned) == 256 and max(owned) <= share
+
+        self._await(is_settled, "not all workers are ready")
+
+    def _await(self, condition: Callable[[list[dict[str, Any]]], bool], problem: str) -> None:
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        while not condition(self.workers()):
+            assert time.monotonic() < deadline, f"{problem}: {self.workers()}\n{self._output()}"
+            time.sleep(0.1)
+
+    def _owners(self) -> dict[str, str]:
+        """Return the worker of each experiment."""
+        with postgres_connection(self._store[1]) as connection:
+            rows = connection.exec_driver_sql(
+                "SELECT number, w.name FROM glcb_partitions JOIN glcb_workers AS w ON worker = incarnation"
+            )
+            names = dict(map(tuple, rows))
+        return {name: names.get(partition_of(name), "") for name in self._ledgers}
 
     # ---- experiments ----------------------------------------------------------------------------
 
     def _create_experiments(self, number: int) -> None:
-        """Create one experiment in each shard."""
         self._forget_experiments()
-        for shard in range(self._shards):
-            name = self._name(number, shard)
-            settings = {**EXPERIMENT, **KINDS[(number + shard) % len(KINDS)]}
-            made = self.server.client.put(f"/v1/experiments/{name}", settings)
-            assert made.status == 201, made
+        for place in range(EXPERIMENTS):
+            name = f"e{number}-{place}"
+            settings = {**EXPERIMENT, **KINDS[(number + place) % len(KINDS)]}
+            made = self._ask("PUT", f"/v1/experiments/{name}", settings)
+            assert made.status in (200, 201), made
             self._ledgers[name] = Ledger()
-
-    def _name(self, number: int, shard: int) -> str:
-        """Return a name of an experiment that belongs to a shard."""
-        names = (f"e{number}-{shard}-{attempt}" for attempt in range(1000))
-        return next(name for name in names if shard_of(name, self._shards) == shard)
 
     def _forget_experiments(self) -> None:
         for name, ledger in self._ledgers.items():
             self.tally.decisions += len(ledger.decisions)
             self.tally.rewards += len(ledger.rewards)
             self.tally.unanswered += len(ledger.unanswered)
-            assert self.server.client.ask("DELETE", f"/v1/experiments/{name}").status == 204
+            assert self._ask("DELETE", f"/v1/experiments/{name}").status == 204
         self._ledgers = {}
 
     def _check(self) -> None:
+        self.await_all()
         for name, ledger in self._ledgers.items():
-            retry_unanswered(self.server.client, ledger)
-            audit(ledger, self.server.client.events(name))
-            counts = self.server.client.get(f"/v1/experiments/{name}").data["counts"]
+            retry_unanswered(self.client, ledger)
+            audit(ledger, self.client.events(name))
+            counts = self.client.get(f"/v1/experiments/{name}").data["counts"]
             assert 2 * counts["decisions"] == sum(counts.values()), counts
-        replay(self.server.store)
+        replay(self._store, identically=len(self.nodes) == 1)
 
-    # ---- kills ----------------------------------------------------------------------------------
+    # ---- kills and moves ------------------------------------------------------------------------
 
     def _strike(self, way: str) -> None:
-        """Kill or stop something under load, and wait until its shards answer again."""
+        """Hit or move something under load, and wait until all experiments answer again."""
         over = threading.Event()
         seconds: list[float] = []
         failure: list[BaseException] = []
@@ -226,49 +268,46 @@ class ShardTest:
             try:
                 time.sleep(self._rng.uniform(*UPTIME))
                 seconds.extend(self._strike_now(way))
-                time.sleep(0.3)
+                time.sleep(0.5)
             except BaseException as error:
                 failure.append(error)
             finally:
                 over.set()
 
-        before = {name: dict(ledger.refused) for name, ledger in self._ledgers.items()}
+        self._hit = set()
+        before = {name: ledger.refused.get(503, 0) for name, ledger in self._ledgers.items()}
         thread = threading.Thread(target=strike)
         thread.start()
-        slowest = asyncio.run(self._traffic(over, 2 * RECOVERY_SECONDS))
+        slowest = asyncio.run(self._traffic(over))
         thread.join()
         if failure:
             raise failure[0]
-        if way.endswith("node"):
-            self._cluster.add_node()  # Ray does this in the main thread only
         self.tally.ways.append(way)
         if seconds:
             self.tally.recoveries.setdefault(way, []).extend(seconds)
         for name, ledger in self._ledgers.items():
-            shard = shard_of(name, self._shards)
-            if shard in self._hit:
+            if name in self._hit:
                 continue
-            refused = ledger.refused.get(503, 0) - before[name].get(503, 0)
-            assert refused == 0, (
-                f"{way}: {refused} requests to shard {shard}, which was not hit, were refused"
-            )
-            if shard in self._moved:
+            refused = ledger.refused.get(503, 0) - before[name]
+            assert refused == 0, f"{way}: {refused} requests to {name}, which was not hit, were rejected"
+            if way in MOVES:
                 self.tally.pauses.setdefault(way, []).append(slowest[name])
             else:
                 self.tally.slowest_other = max(self.tally.slowest_other, slowest[name])
 
-    async def _traffic(self, over: threading.Event, seconds: float) -> dict[str, float]:
+    async def _traffic(self, over: threading.Event) -> dict[str, float]:
         """Send requests to all experiments until ``over``; return the slowest response of each."""
         clients = {
-            name: Traffic(name, ledger, self._rng.getrandbits(32), pause=self._pause)
+            name: PatientTraffic(name, ledger, self._rng.getrandbits(32), pause=self._pause)
             for name, ledger in self._ledgers.items()
         }
         running = [
-            asyncio.create_task(client.run(self.server.url, CONNECTIONS, seconds))
+            asyncio.create_task(client.run_on(self._urls, random.Random(self._rng.getrandbits(32))))
             for client in clients.values()
+            for _ in range(2)
         ]
-        while not over.is_set() and not all(task.done() for task in running):
-            await asyncio.sleep(0.05)
+        while not over.is_set() and not any(task.done() for task in running):
+            await asyncio.sleep(0.02)
         for task in running:
             task.cancel()
         for end in await asyncio.gather(*running, return_exceptions=True):
@@ -277,83 +316,120 @@ class ShardTest:
         return {name: client.slowest for name, client in clients.items()}
 
     def _strike_now(self, way: str) -> Iterator[float]:
-        self._await_all()
-        self._hit: set[int] = set()
-        shards = self._list_shards()
-        self._moved = set(shards) if way == "restart" else set()
-        if way == "restart":
-            self._restart(shards)
-        elif way in ("drain node", "kill while moving"):
-            yield from self._drain(shards, kill=way == "kill while moving")
-        elif way.endswith("process"):
-            yield from self._strike_process(self._rng.choice(list(shards.values())), way)
+        if way == "move":
+            self._move_experiments()
+        elif way == "drain":
+            self._drain()
+        elif way == "restart":
+            self._restart()
+        elif way.endswith("node"):
+            yield from self._strike_node(way)
         else:
-            yield from self._strike_node(shards, way)
-        after = self._list_shards()
-        self._moved |= {
-            number for number, one in after.items() if one["generation"] > shards[number]["generation"]
-        }
+            if way.endswith("moving"):
+                self._move_experiments(wait=False)
+                time.sleep(self._rng.uniform(0, 1.5))
+            yield from self._strike_worker(way)
+            if way.endswith("moving"):
+                self._end_moves()
 
-    def _restart(self, shards: dict[int, dict[str, Any]]) -> None:
-        answer = self.server.client.post("/v1/shards/restart", {})
-        assert answer.status == 202, answer
+    def _move_experiments(self, wait: bool = True) -> None:
+        """Move all experiments to any workers."""
+        names = [one["name"] for one in self.workers() if one["state"] == "ready"]
+        wanted = {name: self._rng.choice(names) for name in self._ledgers}
+        for name, worker in wanted.items():
+            answer = self._ask("POST", "/v1/workers/move", {"experiment": name, "worker": worker})
+            assert answer.status == 202, answer
+        if wait:
+            last = {partition_of(name): worker for name, worker in wanted.items()}
+            self._await_owners({name: last[partition_of(name)] for name in wanted})
+            self._end_moves()
+
+    def _await_owners(self, wanted: dict[str, str]) -> None:
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        while self._owners() != wanted:
+            assert time.monotonic() < deadline, f"{self._owners()} instead of {wanted}\n{self._output()}"
+            time.sleep(0.05)
+
+    def _end_moves(self) -> None:
+        for name in self._ledgers:
+            answer = self._ask("POST", "/v1/workers/move", {"experiment": name, "worker": None})
+            assert answer.status == 202, answer
+
+    def _drain(self) -> None:
+        victim = self._rng.choice(self.workers())["name"]
+        assert self._ask("PATCH", f"/v1/workers/{victim}", {"draining": True}).status == 200
         self._await(
-            lambda now: all(now[one]["generation"] > shards[one]["generation"] for one in shards),
-            "not all shards were restarted",
+            lambda now: all(one["partitions"] == 0 for one in now if one["name"] == victim),
+            f"{victim} was not drained",
         )
-        self._await_all()
+        assert self._ask("PATCH", f"/v1/workers/{victim}", {"draining": False}).status == 200
+        self.await_all()
 
-    def _drain(self, shards: dict[int, dict[str, Any]], kill: bool) -> Iterator[float]:
-        """Drain a node; kill one of its processes meanwhile, or the node when it is empty."""
-        node = self._rng.choice([one["node"] for one in shards.values()])
-        path = f"/v1/nodes/{node}"
-        self._moved = {number for number, one in shards.items() if one["node"] == node}
-        assert self.server.client.ask("PATCH", path, {"draining": True}).status == 200
-        if kill:
-            victim = self._rng.choice(sorted(self._moved))
-            time.sleep(self._rng.uniform(0, MOVING_SECONDS))
-            yield from self._strike_process(self._list_shards()[victim], "kill process")
+    def _restart(self) -> None:
+        before = {one["name"]: one["process"] for one in self.workers()}
+        assert self._ask("POST", "/v1/workers/restart").status == 202
         self._await(
-            lambda now: all(one["state"] == "ready" and one["node"] != node for one in now.values()),
-            f"{node} was not drained",
+            lambda now: (
+                len(now) == len(before)
+                and all(one["state"] == "ready" and one["process"] != before[one["name"]] for one in now)
+            ),
+            "not all workers were restarted",
         )
-        self._await_all()
-        if kill:
-            assert self.server.client.ask("PATCH", path, {"draining": False}).status == 200
-        else:
-            self._cluster.kill_node(next(one for one in self._cluster.nodes if one.node_id == node))
+        self.await_all()
 
-    def _strike_process(self, victim: dict[str, Any], way: str) -> Iterator[float]:
-        """Kill or stop the process of a shard."""
-        number, process = victim["number"], victim["process"]
-        self._hit.add(number)
-        with contextlib.suppress(ProcessLookupError, TypeError):  # it has just moved
-            os.kill(process, signal.SIGSTOP if way == "stop process" else signal.SIGKILL)
-        began = time.perf_counter()
-        self._wait_for(number, process)
-        yield time.perf_counter() - began
-        if way == "stop process":
-            self._continue([process])
+    def _strike_worker(self, way: str) -> Iterator[float]:
+        """Kill or stop a worker."""
+        victim = self._rng.choice(self.workers())
+        stops = way.startswith("stop")
+        self._note_hits(is_victim := {victim["name"]}.__contains__)
+        os.kill(victim["process"], signal.SIGSTOP if stops else signal.SIGKILL)
+        yield from self._await_answers(time.perf_counter(), is_victim)
+        if stops:
+            self._continue([victim["process"]])
 
-    def _strike_node(self, shards: dict[int, dict[str, Any]], way: str) -> Iterator[float]:
-        """Kill or stop a node."""
-        node = self._rng.choice(self._cluster.nodes)
-        stopped = self._cluster.processes_of(node)
+    def _strike_node(self, way: str) -> Iterator[float]:
+        """Kill or stop a node, and start it again."""
+        node = self._rng.choice(self.nodes)
+        self._note_hits(node.owns)
+        node.is_hit = True
+        stopped = node.processes()
         if way == "kill node":
-            self._cluster.kill_node(node)
+            node.kill()
         else:
             for process in stopped:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGSTOP)
-        began = time.perf_counter()
-        for known in (shards, self._list_shards()):  # a shard may just have moved to the node
-            self._hit |= {number for number, one in known.items() if one["node"] == node.node_id}
-        for number in self._hit:
-            self._wait_for(number, shards[number]["process"])
-            yield time.perf_counter() - began
+                os.kill(process, signal.SIGSTOP)
+        yield from self._await_answers(time.perf_counter(), node.owns)
         if way == "stop node":
             self._continue(stopped)
-            self._cluster.kill_node(node)
+            time.sleep(1.0)  # its workers notice that they have been replaced, and are started again
+        else:
+            node.server.start(seconds=RECOVERY_SECONDS)
+        node.is_hit = False
+
+    def _note_hits(self, is_victim: Callable[[str], bool]) -> None:
+        """Note which experiments a victim owns, and those that nobody owns."""
+        self._hit |= {name for name, owner in self._owners().items() if not owner or is_victim(owner)}
+
+    def _await_answers(self, began: float, is_victim: Callable[[str], bool]) -> Iterator[float]:
+        """Yield the seconds after which each experiment that was hit answers again."""
+        self._note_hits(is_victim)
+        waiting = set(self._hit)
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        while waiting:
+            before = set(self._hit)
+            self._note_hits(is_victim)  # another worker may just have given it one
+            waiting |= self._hit - before
+            for name in sorted(waiting):
+                with contextlib.suppress(OSError):
+                    client = Client(self._rng.choice(self._urls()), timeout=1.0)
+                    answer = client._ask(
+                        "POST", f"/v1/experiments/{name}/explanations", {"context": {}}, None, None
+                    )
+                    if answer.status != 503:
+                        waiting.discard(name)
+                        yield time.perf_counter() - began
+            assert time.monotonic() < deadline, f"{waiting} do not answer again:\n{self._output()}"
+            time.sleep(0.02)
 
     def _continue(self, processes: list[int]) -> None:
         for process in processes:
@@ -361,35 +437,20 @@ class ShardTest:
                 os.kill(process, signal.SIGCONT)
                 self.tally.survivors += 1
 
-    def _list_shards(self) -> dict[int, dict[str, Any]]:
-        return {one["number"]: one for one in self.server.client.get("/v1/shards").data["shards"]}
 
-    def _wait_for(self, number: int, process: int) -> None:
-        """Wait until another process answers for a shard."""
-        self._await(
-            lambda now: now[number]["state"] == "ready" and now[number]["process"] != process,
-            f"shard {number} did not answer again",
-        )
+@contextlib.contextmanager
+def postgres_connection(url: str) -> Iterator[Any]:
+    """Yield a connection of its own to the database."""
+    from sqlalchemy import create_engine
 
-    def _await_all(self) -> None:
-        """Wait until all shards answer."""
-        self._await(lambda now: all(one["state"] == "ready" for one in now.values()), "not all shards answer")
+    from glcb.service.storage.connection import parse_url
 
-    def _await(self, condition: Callable[[dict[int, dict[str, Any]]], bool], problem: str) -> None:
-        deadline = time.monotonic() + RECOVERY_SECONDS
-        while not condition(self._list_shards()):
-            assert time.monotonic() < deadline, f"{problem}:\n{self.server.output()[-3000:]}"
-            time.sleep(0.05)
-
-
-def _children(process: int) -> list[int]:
-    """Return the running child processes of a process (Linux)."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (folder / "stat").read_text().rpartition(")")[2].split()[1] == str(process):
-                found.append(int(folder.name))
-    return found
+    engine = create_engine(parse_url(url))
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 def schedule(kills: int) -> list[str]:
@@ -397,8 +458,8 @@ def schedule(kills: int) -> list[str]:
     ways = []
     for number in range(1, kills + 1):
         ways.append(KILLS[(number - 1) % len(KILLS)])
-        ways += ["drain node"] if number % DRAIN_EVERY == DRAIN_EVERY // 2 else []
-        ways += ["restart"] if number % RESTART_EVERY == RESTART_EVERY // 2 else []
+        for way, every in zip(MOVES, (MOVE_EVERY, DRAIN_EVERY, RESTART_EVERY), strict=True):
+            ways += [way] if number % every == every // 2 else []
     return ways
 
 
@@ -406,21 +467,21 @@ def summary(tally: Tally) -> str:
     """Return the result in words."""
     kills = [way for way in tally.ways if way not in MOVES]
     lines = [
-        f"{len(kills)} kills and stops; nodes drained or all shards restarted {len(tally.ways) - len(kills)} "
-        f"times; {tally.decisions:,} decisions and {tally.rewards:,} rewards acknowledged, all present "
-        f"exactly once; {tally.unanswered:,} requests unanswered; all replays agree; {tally.survivors} "
-        "stopped processes still existed when they were continued; no request to a shard that was not hit "
-        f"was refused, the slowest response took {tally.slowest_other:.2f} s",
+        f"{len(kills)} kills and stops, {len(tally.ways) - len(kills)} moves, drains and restarts; "
+        f"{tally.decisions:,} decisions and {tally.rewards:,} rewards acknowledged, all present exactly once; "
+        f"{tally.unanswered:,} requests unanswered; all replays agree; {tally.survivors} stopped processes "
+        "still existed when they were continued; no request to an experiment whose owner was not hit was "
+        f"rejected, the slowest response took {tally.slowest_other:.2f} s",
         *_lines(tally, tally.recoveries, "answered again after"),
-        *_lines(tally, tally.pauses, "moved, slowest response"),
+        *_lines(tally, tally.pauses, "slowest response"),
     ]
     return "\n".join(lines)
 
 
 def _lines(tally: Tally, by_way: dict[str, list[float]], what: str) -> list[str]:
     return [
-        f"{way}: {tally.ways.count(way)} times, {len(seconds)} shards {what} p50 "
-        f"{statistics.median(seconds):.1f} s, worst {max(seconds):.1f} s"
+        f"{way}: {tally.ways.count(way)} times, {len(seconds)} experiments {what} p50 "
+        f"{statistics.median(seconds):.2f} s, worst {max(seconds):.2f} s"
         for way, seconds in sorted(by_way.items())
     ]
 
@@ -431,18 +492,15 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=math.inf, help="end earlier, after these minutes")
     parser.add_argument("--seed", type=int, default=10_000)
-    parser.add_argument("--head", action=argparse.BooleanOptionalAction, default=True)
     chosen = parser.parse_args()
-    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_prestart_worker_first_driver="0")
     with postgres.cluster("max_connections = 500") as database:
-        test = ShardTest(database.url, chosen.seed)
+        test = WorkersTest(database.url, chosen.seed)
         try:
+            test.start()
             try:
                 test.run(schedule(chosen.kills), chosen.minutes)
             finally:
                 print(summary(test.tally), flush=True)
-            if chosen.head:
-                print(f"the head was lost: everything was there again after {test.lose_head():.0f} s")
         finally:
             test.close()
 

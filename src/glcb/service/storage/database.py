@@ -45,7 +45,7 @@ from glcb.service.storage.connection import (
     storage_errors,
 )
 from glcb.service.storage.marks import MarkFile
-from glcb.service.storage.ownership import TAKEN_OVER, Epoch, keep_worker, partition_of
+from glcb.service.storage.ownership import LEASE_SECONDS, TAKEN_OVER, Epoch, keep_worker, partition_of
 from glcb.service.storage.rows import ExperimentRow, Pruned, SnapshotRow
 from glcb.service.storage.tables import (
     DELETE,
@@ -87,7 +87,8 @@ def open_database(settings: ServiceSettings) -> "Database":
         folder = Path(settings.data).absolute().parent
         if not folder.is_dir():
             raise InvalidSettings(f"there is no folder {folder} for the data file: create it first")
-    return Database(database_url(settings), settings.storage_seconds, settings.high_water_file)
+    idle = LEASE_SECONDS if settings.has_workers else None
+    return Database(database_url(settings), settings.storage_seconds, settings.high_water_file, idle=idle)
 
 
 def open_existing_database(settings: ServiceSettings) -> "Database":
@@ -114,6 +115,8 @@ class Database:
         nowhere for PostgreSQL.
     read_only
         Refuse all writes, and do not create or migrate anything.
+    idle
+        Seconds after which PostgreSQL ends an idle transaction; by default, those of ``deadline``.
     """
 
     def __init__(
@@ -123,11 +126,12 @@ class Database:
         high_water_file: str | None = None,
         *,
         read_only: bool = False,
+        idle: float | None = None,
     ) -> None:
         self.url = parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.deadline = deadline
-        self.engine = connect(self.url, deadline, read_only)
+        self.engine = connect(self.url, deadline, read_only, idle)
         self.threads = StorageThreads(_THREADS, deadline)
         self.export_threads = StorageThreads(_EXPORT_THREADS, deadline)
         file = sqlite_file(self.url)

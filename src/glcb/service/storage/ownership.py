@@ -18,6 +18,10 @@ from glcb.service.storage.tables import about
 TAKEN_OVER = "another service has taken over this database: stop this one, or restart it"
 PARTITIONS = 256
 """The experiments of a service with several workers are divided into this many parts."""
+LEASE_SECONDS = 3.0
+"""Others may take the partitions of a worker that has not renewed its lease for this long. PostgreSQL ends
+its
+transactions if they are idle for as long: a process that was stopped in one would keep others from that."""
 
 _EPOCH = "epoch"
 _WORKERS = "workers"

@@ -14,11 +14,10 @@ from collections.abc import Callable
 from glcb._errors import GlcbError, StorageError
 from glcb.service.engine.engine import Engine
 from glcb.service.storage.database import Database
-from glcb.service.storage.ownership import TAKEN_OVER, partition_of
+from glcb.service.storage.ownership import LEASE_SECONDS, TAKEN_OVER, partition_of
 from glcb.service.storage.threads import StorageThreads
 from glcb.service.workers import partitions
 from glcb.service.workers.partitions import (
-    LEASE_SECONDS,
     RENEW_SECONDS,
     Changes,
     PartitionOwner,

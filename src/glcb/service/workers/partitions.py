@@ -16,15 +16,17 @@ from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from glcb._errors import StorageError
 from glcb.service.storage.database import Database
-from glcb.service.storage.ownership import PARTITIONS, TAKEN_OVER, partition_of, remove_worker
+from glcb.service.storage.ownership import (
+    LEASE_SECONDS,
+    PARTITIONS,
+    TAKEN_OVER,
+    partition_of,
+    remove_worker,
+)
 from glcb.service.storage.tables import about, drains, partitions, pins, worker_metadata, workers
 
 RENEW_SECONDS = 1.0
 """Every worker renews its lease, reads who owns what, and takes or gives partitions this often."""
-LEASE_SECONDS = 3.0
-"""Others may take the partitions of a worker that has not renewed its lease for this long. PostgreSQL ends
-its
-transactions if they are idle for as long."""
 _LOCK_SECONDS = 0.5
 """Time that a transaction waits for those of a worker whose partitions it takes, before the next attempt."""
 _POLL_SECONDS = 0.1
