@@ -15,7 +15,7 @@ from glcb.service.storage.ownership import PARTITIONS, partition_of
 from glcb.service.workers import partitions
 from glcb.service.workers.partitions import (
     PartitionOwner,
-    View,
+    WorkerView,
     WorkerRow,
     should_restart,
     wanted_changes,
@@ -29,7 +29,7 @@ def row(name: str, incarnation: str = "", **changes: object) -> WorkerRow:
     return made._replace(**changes)  # type: ignore[arg-type]
 
 
-def view_of(owned: dict[str, int], free: int = 0, **changes: object) -> View:
+def view_of(owned: dict[str, int], free: int = 0, **changes: object) -> WorkerView:
     """Return a view of workers with so many partitions each."""
     owners: dict[int, PartitionOwner] = {}
     for name, count in owned.items():
@@ -37,14 +37,14 @@ def view_of(owned: dict[str, int], free: int = 0, **changes: object) -> View:
             owners[len(owners)] = PartitionOwner(f"{name}1", 1)
     for _ in range(free):
         owners[len(owners)] = PartitionOwner(None, 1)
-    made = View(tuple(map(row, owned)), owners, {}, frozenset())
+    made = WorkerView(tuple(map(row, owned)), owners, {}, frozenset())
     return made._replace(**changes)  # type: ignore[arg-type]
 
 
 # ---- decisions ----------------------------------------------------------------------------------
 
 
-def settle(view: View) -> tuple[View, int]:
+def settle(view: WorkerView) -> tuple[WorkerView, int]:
     """Let all workers change what they want until nobody wants anything; return the number of rounds."""
     for rounds in range(20):
         owners = dict(view.owners)
@@ -63,7 +63,7 @@ def settle(view: View) -> tuple[View, int]:
     raise AssertionError("it does not settle")
 
 
-def counts(view: View) -> list[int]:
+def counts(view: WorkerView) -> list[int]:
     return [len(view.owned_by(one.name)) for one in view.workers]
 
 

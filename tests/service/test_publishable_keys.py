@@ -21,7 +21,6 @@ from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError
 from glcb.service.http.operations import OPERATIONS
 from glcb.service.process.metrics import Activity
-from glcb.service.shards.messages import Item
 from glcb.service.storage.tables import events, snapshots
 from glcb.service.views import health
 from glcb.service.views.stats import stats
@@ -412,8 +411,3 @@ def test_the_event_of_a_reward_says_whether_the_key_is_publishable(tmp_path: Pat
         assert exported.count(b'"event":"reward"') == 3
 
     with_publishable_key(tmp_path, scenario, guarded)
-
-
-def test_a_shard_learns_whether_the_key_is_publishable() -> None:
-    reward = RecordedReward(id="1", value=1.0, public=True)
-    assert Item("home", "reward", encode(reward)).request() == reward

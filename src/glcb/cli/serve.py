@@ -34,7 +34,8 @@ def serve(
         int | None,
         typer.Option(
             metavar="N",
-            help="Processes among which the experiments are divided. More than one needs PostgreSQL.",
+            help="Processes among which the experiments are divided; with the executor ray, those on each "
+            "node. More than one needs PostgreSQL.",
             show_default="1",
         ),
     ] = None,

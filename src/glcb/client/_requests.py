@@ -93,10 +93,10 @@ class Request:
     idempotent: bool = True
     """Whether the request can be sent again after it may have reached the service."""
 
-    def httpx_arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``httpx.Client.stream``."""
+    def httpx_arguments(self, url: str | None = None) -> dict[str, Any]:
+        """Return the arguments of ``httpx.Client.stream``; by default, the URL is relative to the service."""
         headers = {} if self.content is None else {"Content-Type": self.media_type}
-        return {"method": self.method, "url": self.path, "content": self.content, "headers": headers}
+        return {"method": self.method, "url": url or self.path, "content": self.content, "headers": headers}
 
 
 @dataclass(frozen=True)

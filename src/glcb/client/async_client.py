@@ -11,6 +11,7 @@ from glcb._api.requests import CreationArguments
 from glcb._api.responses import ExperimentInfo, ExperimentList
 from glcb._api.workers import WorkerList
 from glcb.client import _requests
+from glcb.client._direct import Owners
 from glcb.client._requests import Request, Response, parse
 from glcb.client._retries import Answer, Attempts, NoAnswer, RetryPolicy
 from glcb.client.async_experiment import AsyncExperiment
@@ -33,6 +34,9 @@ class AsyncClient:
     retry_for
         Seconds for which a request is retried when the service does not respond or is not ready; 0 for a
         single attempt. Every decision and reward carries an idempotency key, so that retries are safe.
+    direct
+        Whether to send requests directly to the worker that owns their experiment, if the service has several
+        and its setting ``advertise`` permits it. If a worker cannot be reached, requests go to ``url``.
     transport
         An httpx transport, for tests and special network setups.
 
@@ -58,11 +62,15 @@ class AsyncClient:
         *,
         timeout: float = 10.0,
         retry_for: float = 30.0,
+        direct: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url
         self._retry_policy = RetryPolicy.checked(retry_for)
+        self._owners: Owners | None = None
         self._http = httpx.AsyncClient(**_requests.httpx_options(url, api_key, timeout), transport=transport)
+        if direct:
+            self._owners = Owners(url)
 
     async def create(
         self,
@@ -223,9 +231,30 @@ class AsyncClient:
             await anyio.sleep(pause)
 
     async def _exchange(self, request: Request) -> Answer | NoAnswer:
-        """Send a request once."""
+        """Send a request once: to the owner of its experiment if that is known, otherwise to the service."""
+        owners = self._owners
+        if owners is None:
+            return await self._exchange_at(request, None)
+        if owners.wants_to_learn(request.path):
+            answer = await self._exchange_at(_requests.list_workers(), None)
+            if isinstance(answer, Answer) and answer.status == 200:
+                owners.learn(parse(Response(answer.content), WorkerList))
+            else:
+                owners.learn(None)
+        url = owners.url(request.path)
+        outcome = await self._exchange_at(request, url)
+        if url is not None and isinstance(outcome, NoAnswer):
+            owners.fail()
+            if not outcome.sent:
+                return await self._exchange_at(request, None)
+        return outcome
+
+    async def _exchange_at(self, request: Request, url: str | None) -> Answer | NoAnswer:
+        """Send a request once, to the service by default."""
         try:
-            async with self._http.stream(**request.httpx_arguments()) as response:
+            async with self._http.stream(**request.httpx_arguments(url)) as response:
+                if url is not None and self._owners is not None:
+                    self._owners.note_answer(response)
                 if request.download is None or not response.is_success:
                     return Answer.of(response, await response.aread())
                 with request.download.open() as file:
@@ -233,4 +262,4 @@ class AsyncClient:
                         file.write(chunk)
                 return Answer.of(response, b"")
         except httpx.RequestError as error:
-            return NoAnswer.of(error, self.url)
+            return NoAnswer.of(error, url or self.url)

@@ -12,6 +12,7 @@ from glcb._api.requests import CreationArguments
 from glcb._api.responses import ExperimentInfo, ExperimentList
 from glcb._api.workers import WorkerList
 from glcb.client import _requests
+from glcb.client._direct import Owners
 from glcb.client._requests import Request, Response, parse
 from glcb.client._retries import Answer, Attempts, NoAnswer, RetryPolicy
 from glcb.client.sync_experiment import Experiment
@@ -34,6 +35,9 @@ class Client:
     retry_for
         Seconds for which a request is retried when the service does not respond or is not ready; 0 for a
         single attempt. Every decision and reward carries an idempotency key, so that retries are safe.
+    direct
+        Whether to send requests directly to the worker that owns their experiment, if the service has several
+        and its setting ``advertise`` permits it. If a worker cannot be reached, requests go to ``url``.
     transport
         An httpx transport, for tests and special network setups.
 
@@ -59,11 +63,15 @@ class Client:
         *,
         timeout: float = 10.0,
         retry_for: float = 30.0,
+        direct: bool = False,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = url
         self._retry_policy = RetryPolicy.checked(retry_for)
+        self._owners: Owners | None = None
         self._http = httpx.Client(**_requests.httpx_options(url, api_key, timeout), transport=transport)
+        if direct:
+            self._owners = Owners(url)
 
     def create(
         self,
@@ -224,9 +232,30 @@ class Client:
             time.sleep(pause)
 
     def _exchange(self, request: Request) -> Answer | NoAnswer:
-        """Send a request once."""
+        """Send a request once: to the owner of its experiment if that is known, otherwise to the service."""
+        owners = self._owners
+        if owners is None:
+            return self._exchange_at(request, None)
+        if owners.wants_to_learn(request.path):
+            answer = self._exchange_at(_requests.list_workers(), None)
+            if isinstance(answer, Answer) and answer.status == 200:
+                owners.learn(parse(Response(answer.content), WorkerList))
+            else:
+                owners.learn(None)
+        url = owners.url(request.path)
+        outcome = self._exchange_at(request, url)
+        if url is not None and isinstance(outcome, NoAnswer):
+            owners.fail()
+            if not outcome.sent:
+                return self._exchange_at(request, None)
+        return outcome
+
+    def _exchange_at(self, request: Request, url: str | None) -> Answer | NoAnswer:
+        """Send a request once, to the service by default."""
         try:
-            with self._http.stream(**request.httpx_arguments()) as response:
+            with self._http.stream(**request.httpx_arguments(url)) as response:
+                if url is not None and self._owners is not None:
+                    self._owners.note_answer(response)
                 if request.download is None or not response.is_success:
                     return Answer.of(response, response.read())
                 with request.download.open() as file:
@@ -234,4 +263,4 @@ class Client:
                         file.write(chunk)
                 return Answer.of(response, b"")
         except httpx.RequestError as error:
-            return NoAnswer.of(error, self.url)
+            return NoAnswer.of(error, url or self.url)

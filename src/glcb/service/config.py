@@ -165,7 +165,8 @@ class ServiceSettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=T
         Meta(
             ge=1,
             le=256,
-            description="Processes among which the experiments are divided. More than one needs PostgreSQL.",
+            description="Processes among which the experiments are divided; with the executor ray, those on "
+            "each node. More than one needs PostgreSQL.",
             extra={"when_to_change": "If one core is not enough for all experiments."},
         ),
     ] = 1

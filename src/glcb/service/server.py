@@ -43,7 +43,7 @@ from glcb.service.process.log_output import configure_logging
 from glcb.service.process.warmup import warm_up, warm_up_rest
 from glcb.service.storage.connection import database_is_missing
 from glcb.service.storage.database import Database, open_database
-from glcb.service.workers.parent import SILENT, Orders, Report
+from glcb.service.workers.parent import SILENT, Orders, WorkerReport
 from glcb.service.workers.worker import Worker, assignment, check_workers, direct_address, prepared_worker
 
 log = logging.getLogger("glcb.service")
@@ -109,7 +109,7 @@ def serve(
 def run_worker() -> None:
     """Run one of several workers, as the process that has started this one orders on standard input."""
     orders = Orders.read(sys.stdin.buffer)
-    settings, report = orders.settings, Report(orders.report)
+    settings, report = orders.settings, WorkerReport(orders.report)
     configure_logging(settings.log_level, settings.log_format)
     try:
         with contextlib.ExitStack() as stack:
@@ -167,7 +167,7 @@ class Service:
         prepare: Prepare | None = None,
         companion: Companion | None = None,
         worker: Worker | None = None,
-        report: Report = SILENT,
+        report: WorkerReport = SILENT,
     ) -> None:
         self._settings = settings
         self._database = database

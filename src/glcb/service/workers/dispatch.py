@@ -36,6 +36,8 @@ _UPLOAD_TIMES = 10
 """A client may take this many times as long for a model file as for another body."""
 
 _PAUSE_SECONDS = 0.02
+_OWNER = b"glcb-worker"
+"""The header with the name of the worker that has answered instead of this one."""
 ExperimentOf = Callable[[Scope], Awaitable[str]]
 """Returns the experiment of a Personalizer request, through its API key; raises ApiError."""
 
@@ -126,7 +128,7 @@ class Dispatcher:
         membership, body = self._membership, _Body(receive)
         while True:
             if membership.is_open(partition) or await membership.settled(partition):
-                visit = _Visit(membership, partition, scope, body, send, self._confirm)
+                visit = _PartitionVisit(membership, partition, scope, body, send, self._confirm)
                 try:
                     await self._app(scope, visit.receive, visit.send)
                     return
@@ -207,6 +209,7 @@ class Dispatcher:
                     raise _unavailable() from None
                 if reply.status == MOVED:
                     return int(header_of(reply, EPOCH) or 0)
+                reply.headers.append((_OWNER, peer.row.name.encode()))
                 await _send_on(reply, send)
         return None
 
@@ -312,7 +315,7 @@ class _Body:
         return {"type": "http.request", "body": part, "more_body": more}
 
 
-class _Visit:
+class _PartitionVisit:
     """A request in a partition of this worker: from the end of its body to the beginning of its response."""
 
     def __init__(

@@ -21,8 +21,8 @@ from glcb.service.workers.partitions import (
     RENEW_SECONDS,
     Changes,
     PartitionOwner,
-    View,
     WorkerRow,
+    WorkerView,
     find_worker,
     should_restart,
     wanted_changes,
@@ -52,7 +52,7 @@ class Membership:
 
     def __init__(self, database: Database, row: WorkerRow, restart: Callable[[], None]) -> None:
         self.row = row
-        self.view = View((), {}, {}, frozenset())
+        self.view = WorkerView((), {}, {}, frozenset())
         self.in_flight: dict[int, int] = {}
         """Requests in each partition."""
         self._database = database
@@ -73,7 +73,7 @@ class Membership:
         """Since when the lease has been renewed without a gap."""
         self._giving: asyncio.Task[None] | None = None
         self._adopting: asyncio.Task[None] | None = None
-        self.on_view: Callable[[View], None] = lambda _: None
+        self.on_view: Callable[[WorkerView], None] = lambda _: None
         """Called with every new view."""
 
     # ---- life -----------------------------------------------------------------------------------

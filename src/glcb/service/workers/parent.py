@@ -28,7 +28,7 @@ from glcb.service.http.listening import bound_socket, listen, require_keys_if_pu
 from glcb.service.process.log_output import configure_logging
 from glcb.service.storage.database import Database, open_database
 from glcb.service.workers import partitions
-from glcb.service.workers.worker import Assignment, assignment, check_workers
+from glcb.service.workers.worker import WorkerAssignment, assignment, check_workers
 
 log = logging.getLogger("glcb.service")
 
@@ -49,7 +49,7 @@ _READY, _ALIVE, _FAILED = b"ready", b"alive", b"failed "
 class Orders(Struct, kw_only=True):
     """What a parent tells a new process: one line of JSON on its standard input, which stays open."""
 
-    assigned: Assignment
+    assigned: WorkerAssignment
     settings: ServiceSettings = ServiceSettings()
     listener: int = -1
     """The descriptor of the listening socket of the service."""
@@ -65,7 +65,7 @@ class Orders(Struct, kw_only=True):
 _ORDERS = msgspec.json.Decoder(Orders)
 
 
-class Report:
+class WorkerReport:
     """Tells the parent how this process is.
 
     Parameters
@@ -109,7 +109,7 @@ class Report:
                 os.write(self._descriptor, line + b"\n")
 
 
-SILENT = Report(-1)
+SILENT = WorkerReport(-1)
 """The report of a process without a parent."""
 
 
@@ -186,8 +186,10 @@ class Parent:
     async def run(self) -> None:
         """Run until a signal; raise the error of a worker that cannot start."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop)
+        # Workers of other machines can take over; on one machine, all end.
+        gently = signal.SIGINT if self._settings.inner_address is None else signal.SIGTERM
+        loop.add_signal_handler(signal.SIGINT, self._stop, signal.SIGINT)
+        loop.add_signal_handler(signal.SIGTERM, self._stop, gently)
         keepers = [asyncio.ensure_future(self._keep(number)) for number in range(self._settings.workers)]
         await asyncio.wait(keepers)
         for keeper in keepers:
@@ -195,12 +197,12 @@ class Parent:
         if self._failure is not None:
             raise self._failure
 
-    def _stop(self) -> None:
+    def _stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Let all workers end; at the second time, at once."""
         is_second = self._stopping.is_set()
         self._stopping.set()
         for process in self._processes.values():
-            _send(process, signal.SIGKILL if is_second else signal.SIGINT)
+            _send(process, signal.SIGKILL if is_second else how)
 
     async def _keep(self, number: int) -> None:
         """Start one worker again and again."""
@@ -221,14 +223,14 @@ class Parent:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
 
-    async def _expire(self, assigned: Assignment) -> None:
+    async def _expire(self, assigned: WorkerAssignment) -> None:
         """End the lease of a worker that has ended."""
         try:
             await self._database.threads.run(partitions.expire, self._database, assigned.incarnation)
         except StorageError as error:
             log.error("a lease cannot be ended", extra={"worker": assigned.name, "reason": str(error)})
 
-    async def _run_once(self, number: int) -> Assignment:
+    async def _run_once(self, number: int) -> WorkerAssignment:
         """Run one process until it ends; kill it if it hangs."""
         settings = self._next_settings()
         assigned = assignment(settings, number, self._folder)

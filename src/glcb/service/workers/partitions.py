@@ -64,7 +64,7 @@ class PartitionOwner(NamedTuple):
     """It grows with every change of the owner."""
 
 
-class View(NamedTuple):
+class WorkerView(NamedTuple):
     """All workers and partitions at one time."""
 
     workers: tuple[WorkerRow, ...]
@@ -98,7 +98,7 @@ class Changes(NamedTuple):
     """Partitions to give away, with the names of those who get them."""
 
 
-def wanted_changes(view: View, me: str) -> Changes:
+def wanted_changes(view: WorkerView, me: str) -> Changes:
     """Return which partitions a worker should take and give away.
 
     A partition that is pinned belongs to its worker, if that is there. All others are divided evenly: nobody
@@ -115,7 +115,7 @@ def wanted_changes(view: View, me: str) -> Changes:
     --------
     >>> rows = [WorkerRow(name, name, "", None, "", 0, False, 0) for name in "ab"]
     >>> owners = {number: PartitionOwner("a" if number < 4 else None, 1) for number in range(6)}
-    >>> view = View(tuple(rows), owners, {5: "a"}, frozenset())
+    >>> view = WorkerView(tuple(rows), owners, {5: "a"}, frozenset())
     >>> wanted_changes(view, "a")
     Changes(take=(5,), give={0: 'b', 1: 'b'})
     >>> wanted_changes(view, "b")
@@ -145,7 +145,7 @@ def wanted_changes(view: View, me: str) -> Changes:
     return Changes(tuple(take), give)
 
 
-def should_restart(view: View, me: str) -> bool:
+def should_restart(view: WorkerView, me: str) -> bool:
     """Return whether it is the turn of a worker in a rolling restart: the others wait until it is back."""
     live = sorted((one for one in view.workers if one.is_live), key=lambda one: one.name)
     old = [one.name for one in live if one.restarts < view.restarts]
@@ -225,7 +225,7 @@ def _join(connection: Connection, row: WorkerRow, is_first: bool) -> WorkerRow:
 _EXPIRES = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, LEASE_SECONDS)
 
 
-def renew(database: Database, row: WorkerRow) -> View:
+def renew(database: Database, row: WorkerRow) -> WorkerView:
     """Renew the lease of a worker, and return all workers and partitions.
 
     Raises
@@ -250,13 +250,13 @@ def secret(database: Database) -> str:
         return str(found)
 
 
-def read_view(connection: Connection) -> View:
+def read_view(connection: Connection) -> WorkerView:
     """Return all workers and partitions."""
     found = connection.execute(select(partitions.c.number, partitions.c.worker, partitions.c.epoch)).all()
     owners = {number: PartitionOwner(worker, epoch) for number, worker, epoch in found}
     pinned = {one.partition: one.worker for one in connection.execute(select(pins))}
     drained = frozenset(connection.execute(select(drains.c.worker)).scalars())
-    return View(_workers(connection), owners, pinned, drained, *_restarts(connection))
+    return WorkerView(_workers(connection), owners, pinned, drained, *_restarts(connection))
 
 
 def _workers(connection: Connection) -> tuple[WorkerRow, ...]:
@@ -362,6 +362,6 @@ def find_worker(rows: Iterable[WorkerRow], name: str) -> WorkerRow | None:
     return next((one for one in rows if one.name == name and one.is_live), None)
 
 
-def missing_owners(view: View, answered: Sequence[str]) -> set[int]:
+def missing_owners(view: WorkerView, answered: Sequence[str]) -> set[int]:
     """Return the partitions whose owners are not among the incarnations that have answered."""
     return {number for number, owner in view.owners.items() if owner.worker not in answered}

@@ -37,7 +37,7 @@ _MAX_CONNECTIONS = 10_000
 _MAX_HOST = 40
 
 
-class Assignment(Struct, kw_only=True):
+class WorkerAssignment(Struct, kw_only=True):
     """What a worker is told by whoever starts it."""
 
     name: str
@@ -59,7 +59,7 @@ def check_workers(settings: ServiceSettings) -> None:
         raise InvalidSettings("several workers have no high_water_file: leave it out, or use one worker")
 
 
-def assignment(settings: ServiceSettings, number: int = 0, folder: str | None = None) -> Assignment:
+def assignment(settings: ServiceSettings, number: int = 0, folder: str | None = None) -> WorkerAssignment:
     """Return what a worker is told.
 
     Parameters
@@ -79,7 +79,7 @@ def assignment(settings: ServiceSettings, number: int = 0, folder: str | None = 
         name, inner = settings.worker_name or host, _shifted(settings.inner_address, number)
         if settings.workers > 1:
             name = f"{name}-{number}"
-    return Assignment(name=name, incarnation=incarnation, inner=inner, number=number)
+    return WorkerAssignment(name=name, incarnation=incarnation, inner=inner, number=number)
 
 
 def _shifted(address: str, number: int) -> str:
@@ -125,7 +125,7 @@ class Worker:
         self,
         settings: ServiceSettings,
         database: Database,
-        assigned: Assignment,
+        assigned: WorkerAssignment,
         inner: socket.socket,
         place: str,
         direct_port: int | None = None,
@@ -203,7 +203,7 @@ class Worker:
 
 @contextlib.contextmanager
 def prepared_worker(
-    settings: ServiceSettings, database: Database, assigned: Assignment, direct_port: int | None
+    settings: ServiceSettings, database: Database, assigned: WorkerAssignment, direct_port: int | None
 ) -> Iterator[Worker]:
     """Keep services that are one process off the database, and bind the socket for other workers."""
     with (
