@@ -187,7 +187,8 @@ class Service:
     def run(self) -> None:
         """Serve until shutdown; raise the error that ended the service, if any."""
         sys.setswitchinterval(_SWITCH_SECONDS)
-        self._server.run(sockets=self._listeners)
+        # Other workers accept the connections of a socket that they share, until this one is ready.
+        self._server.run(sockets=[] if self._report.has_parent else self._listeners)
         if self._failure is not None:
             raise self._failure
 
@@ -242,7 +243,10 @@ class Service:
         gc.freeze()  # existing objects are permanent: exclude them from later collections
         gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
         url = url_of(self._listeners[0])
-        if not self._report.ready():
+        if self._report.has_parent:
+            await self._server.accept(self._listeners)
+            self._report.ready()
+        else:
             _print(f"serving on {url}")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(log_failures(warm_up_rest()))
@@ -314,6 +318,17 @@ class _Server(uvicorn.Server):
         """Start to accept connections."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+
+    async def accept(self, listeners: list[socket.socket]) -> None:
+        """Accept connections from now on."""
+
+        def make_connection() -> Any:
+            make: Any = self.config.http_protocol_class
+            return make(self.config, self.server_state, self.lifespan.state)
+
+        loop = asyncio.get_running_loop()
+        for one in listeners:
+            self.servers.append(await loop.create_server(make_connection, sock=one, backlog=BACKLOG))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Shut down gracefully; on a second Ctrl-C, immediately. A worker hands over first at SIGTERM."""

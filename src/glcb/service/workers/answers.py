@@ -1,6 +1,7 @@
 """What one worker answers for all: the list of experiments, metrics, readiness, and the workers."""
 
 import asyncio
+import contextlib
 import re
 from typing import Any
 
@@ -13,6 +14,7 @@ from starlette.responses import Response
 from glcb._api.requests import encode
 from glcb._api.responses import Status
 from glcb._api.workers import MoveRequest, WorkerChanges, WorkerInfo, WorkerList
+from glcb._errors import StorageError
 from glcb.service.access.api_keys import ApiKey
 from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
@@ -189,6 +191,8 @@ class WorkerAnswers:
     # ---- workers --------------------------------------------------------------------------------
 
     async def _list_workers(self, _operation: Operation, request: Request, status: int = 200) -> Response:
+        with contextlib.suppress(StorageError):  # what is known may be a second old
+            await self._membership.refresh()
         replies = await self._ask_others(request)
         infos = {self._membership.row.name: self._own_info()}
         for name, reply in replies.items():
@@ -237,7 +241,6 @@ class WorkerAnswers:
 
     async def _restart_workers(self, operation: Operation, request: Request) -> Response:
         await self._database.threads.run(partitions.restart, self._database)
-        await self._membership.refresh()
         return await self._list_workers(operation, request, 202)
 
     async def _change_worker(self, operation: Operation, request: Request) -> Response:
@@ -245,7 +248,6 @@ class WorkerAnswers:
         changes = wire.decode(request.state.content, _CHANGES)
         await self._require_worker(name, changes.draining)
         await self._database.threads.run(partitions.drain, self._database, name, changes.draining)
-        await self._membership.refresh()
         return await self._list_workers(operation, request)
 
     async def _move_experiment(self, operation: Operation, request: Request) -> Response:
@@ -258,7 +260,6 @@ class WorkerAnswers:
                 "unknown_experiment", f"there is no experiment {move.experiment!r}: create it first"
             )
         await self._database.threads.run(partitions.pin, self._database, move.experiment, move.worker)
-        await self._membership.refresh()
         return await self._list_workers(operation, request, 202)
 
     async def _require_worker(self, name: str, must_be_there: bool = True) -> None:

@@ -1,7 +1,6 @@
 """The one place that decides where a request is answered: here, or by the worker that owns its experiment."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 
 from glcb._errors import GlcbError
@@ -28,8 +27,6 @@ from glcb.service.workers.forwarding import (
 )
 from glcb.service.workers.inner import Hop, take_hop
 from glcb.service.workers.membership import MOVE_SECONDS, Membership
-
-log = logging.getLogger("glcb.service")
 
 _EXPERIMENTS = "/v1/experiments/"
 _UPLOAD_TIMES = 10
@@ -171,7 +168,7 @@ class Dispatcher:
             await membership.refresh()
             known = membership.owner_of(partition)
             if loop.time() > deadline or (known == (row, epoch) and newer > epoch):
-                log.warning("a worker does not respond", extra={"worker": row.name, "reason": reason})
+                self._peers.to(row).report(reason)
                 raise _unavailable()
             row, epoch = known
         if row is None:
@@ -205,7 +202,7 @@ class Dispatcher:
                         length = body.size if body.size or scope["method"] not in ("GET", "HEAD") else None
                         reply = await connection.ask(request_head(scope, hop, length), body.content)
                 except Broken:
-                    log.warning("a connection to a worker is broken", extra={"worker": peer.row.name})
+                    peer.report("the connection is broken")
                     raise _unavailable() from None
                 if reply.status == MOVED:
                     return int(header_of(reply, EPOCH) or 0)

@@ -23,6 +23,7 @@ EPOCH = b"glcb-epoch"
 _CONNECT_SECONDS = 2.0
 _CONNECTIONS = 64
 """Connections for small requests to one worker; each has one request at a time."""
+_QUIET_SECONDS = 60.0
 _SMALL_BYTES = 65_536
 """A larger response is sent on in parts."""
 _HIGH_BYTES = 262_144
@@ -315,6 +316,7 @@ class Peer:
         self.forwarded = 0
         """Number of requests."""
         self.is_closed = False
+        self._reported_at = -_QUIET_SECONDS
 
     @contextlib.contextmanager
     def place(self) -> Iterator["Place"]:
@@ -384,6 +386,13 @@ class Peer:
             raise NotSent(str(error) or "it does not answer") from error
         self._all.add(made)
         return made
+
+    def report(self, reason: str) -> None:
+        """Log that this worker does not respond, once in a while."""
+        now = asyncio.get_running_loop().time()
+        if now > self._reported_at + _QUIET_SECONDS:
+            self._reported_at = now
+            log.warning("a worker does not respond", extra={"worker": self.row.name, "reason": reason})
 
     def close(self) -> None:
         """Close all connections; requests on them are broken."""

@@ -190,9 +190,7 @@ class Membership:
             for one in dead:
                 with contextlib.suppress(StorageError):
                     if await self._threads.run(partitions.take_over, self._database, one):
-                        log.warning(
-                            "a worker is replaced", extra={"worker": one.name, "process": one.process}
-                        )
+                        log.warning("a worker is replaced", extra={"worker": one.name, "pid": one.process})
             await self.refresh()
         changes = wanted_changes(self.view, self.row.name)
         if changes.take:

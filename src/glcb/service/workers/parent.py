@@ -77,10 +77,14 @@ class WorkerReport:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def ready(self) -> bool:
-        """Say that this process answers requests; return whether there is a parent."""
-        self._write(_READY)
+    @property
+    def has_parent(self) -> bool:
+        """Whether somebody has started this process."""
         return self._descriptor >= 0
+
+    def ready(self) -> None:
+        """Say that this process answers requests."""
+        self._write(_READY)
 
     def failed(self, reason: str) -> None:
         """Say why this process cannot start."""
@@ -283,14 +287,14 @@ class Parent:
             except TimeoutError:
                 if self._stopping.is_set():
                     continue
-                log.error("a worker hangs and is killed", extra={"process": process.pid})
+                log.error("a worker hangs and is killed", extra={"pid": process.pid})
                 return
             if not line:
                 return
             patience = HANG_SECONDS
             if line.startswith(_FAILED):
                 reason = line.removeprefix(_FAILED).strip().decode()
-                log.error("a worker cannot start", extra={"process": process.pid, "reason": reason})
+                log.error("a worker cannot start", extra={"pid": process.pid, "reason": reason})
                 self._failure = self._failure or StorageError(reason)
             elif line.startswith(_READY):
                 self._ready.add(number)
