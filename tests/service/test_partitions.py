@@ -15,8 +15,8 @@ from glcb.service.storage.ownership import PARTITIONS, partition_of
 from glcb.service.workers import partitions
 from glcb.service.workers.partitions import (
     PartitionOwner,
-    WorkerView,
     WorkerRow,
+    WorkerView,
     should_restart,
     wanted_changes,
 )

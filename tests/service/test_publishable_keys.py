@@ -11,7 +11,7 @@ from sqlalchemy import delete
 
 from glcb._api.errors import ERROR_CODES
 from glcb._api.guardrails import Guardrail, Metric
-from glcb._api.requests import ExperimentChanges, RankingRequest, encode
+from glcb._api.requests import ExperimentChanges, RankingRequest
 from glcb._api.responses import Check, Ranking
 from glcb._errors import InvalidSettings, MissingExtra, StorageError
 from glcb.service.access import api_keys

@@ -150,10 +150,7 @@ class Dispatcher:
         assert self._membership is not None
         membership, loop = self._membership, asyncio.get_running_loop()
         deadline = loop.time() + MOVE_SECONDS
-        row, epoch = membership.owner_of(partition)
-        if row is None:
-            await membership.refresh()
-            row, epoch = membership.owner_of(partition)
+        row, epoch = await membership.wait_for_owner(partition)
         while row is not None and row.incarnation != membership.row.incarnation:
             try:
                 newer = await self._exchange(self._peers.to(row), scope, body, epoch, send)

@@ -138,6 +138,15 @@ class Membership:
         row = next((one for one in self.view.workers if one.incarnation == owner.worker), None)
         return row, owner.epoch
 
+    async def wait_for_owner(self, partition: int) -> tuple[WorkerRow | None, int]:
+        """Return the owner of a partition; wait for one that is free, which somebody takes soon."""
+        deadline = time.monotonic() + LEASE_SECONDS
+        while self.owner_of(partition)[0] is None and time.monotonic() < deadline:
+            await self.refresh()
+            if self.owner_of(partition)[0] is None:
+                await asyncio.sleep(RENEW_SECONDS / 4)
+        return self.owner_of(partition)
+
     def others(self) -> list[WorkerRow]:
         """Return all other live workers."""
         return [one for one in self.view.workers if one.is_live and one.name != self.row.name]
