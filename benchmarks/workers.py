@@ -16,6 +16,7 @@ import math
 import os
 import random
 import signal
+import socket
 import statistics
 import sys
 import threading
@@ -94,17 +95,17 @@ class Node:
 
     def __init__(self, url: str, number: int, workers: int, *flags: str) -> None:
         self.number = number
-        self.prefix = f"node{number}"
-        names = ("--set", "inner_address=127.0.0.1", "--set", f"worker_name={self.prefix}")
+        self.ports = range(port := _free_ports(workers), port + workers)
+        address = ("--set", f"inner_address=127.0.0.1:{port}")
         processor = PROCESSORS[number % len(PROCESSORS)]
         environment = {} if processor == "host" else {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
         count = ("--workers", str(workers))
-        self.server = Server(["--database", url], *count, *names, *flags, environment=environment)
+        self.server = Server(["--database", url], *count, *address, *flags, environment=environment)
         self.is_hit = False
 
     def owns(self, worker: str) -> bool:
         """Return whether this is the node of a worker."""
-        return worker == self.prefix or worker.startswith(f"{self.prefix}-")
+        return int(worker.rpartition("-")[2]) in self.ports
 
     def processes(self) -> list[int]:
         """Return the parent and its workers."""
@@ -118,11 +119,81 @@ class Node:
         self.server.kill()
 
 
+def _free_ports(count: int) -> int:
+    """Return the first of some successive ports that are free now."""
+    for first in range(20_000 + os.getpid() % 9000, 30_000, count):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            for port in range(first, first + count):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first
+    raise OSError("there are no free ports")
+
+
 def children(process: int) -> list[int]:
     """Return the running child processes of a process (Linux)."""
     with contextlib.suppress(OSError), open(f"/proc/{process}/task/{process}/children") as file:  # noqa: PTH123
         return [int(one) for one in file.read().split()]
     return []
+
+
+@dataclass
+class Outage:
+    """What clients saw of an outage."""
+
+    rejected: int
+    """Responses with status 503."""
+    unanswered: int
+    """Requests whose connection broke, or whose client lost its patience."""
+    healed: float
+    """Seconds after the end until all experiments answered."""
+    slowest: float
+    same_processes: bool
+    """Whether no worker was replaced."""
+
+
+class Proxy:
+    """A proxy for TCP, which can drop everything without closing a connection."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._open.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def start(self, target: str) -> None:
+        """Pass connections on to an address."""
+        threading.Thread(target=self._accept, args=(target,), daemon=True).start()
+
+    def drop(self) -> None:
+        """Drop everything from now on."""
+        self._open.clear()
+
+    def restore(self) -> None:
+        """Pass everything on again, also what was dropped: like TCP, which repeats it."""
+        self._open.set()
+
+    def _accept(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._open.wait()
+                server = socket.create_connection((host, int(port)))
+                for pair in ((client, server), (server, client)):
+                    threading.Thread(target=self._copy, args=pair, daemon=True).start()
+
+    def _copy(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                self._open.wait()
+                target.sendall(data)
+        for one in (source, target):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Accept nothing more."""
+        self._listener.close()
 
 
 class WorkersTest:
@@ -165,6 +236,51 @@ class WorkersTest:
             print(f"{spent:.0f} s: {number + 1} of {len(ways)}: {way}", file=sys.stderr, flush=True)
         self._forget_experiments()
         return self.tally
+
+    # ---- outages --------------------------------------------------------------------------------
+
+    def lose(self, lose: Callable[[], None], restore: Callable[[], None], seconds: float) -> "Outage":
+        """Take something away under load for some seconds; return what clients saw. Nothing may be lost."""
+        self._create_experiments(len(self.tally.ways))
+        over, times = threading.Event(), list[float]()
+
+        def outage() -> None:
+            time.sleep(3.0)
+            lose()
+            times.append(time.monotonic())
+            time.sleep(seconds)
+            restore()
+            times.append(time.monotonic())
+            for name in self._ledgers:
+                answered = self._ask("POST", f"/v1/experiments/{name}/explanations", {"context": {}})
+                assert answered.status != 503
+            times.append(time.monotonic())
+            time.sleep(1.0)
+            over.set()
+
+        thread = threading.Thread(target=outage)
+        thread.start()
+        slowest = asyncio.run(self._traffic(over))
+        thread.join()
+        counts = [ledger.refused.get(503, 0) for ledger in self._ledgers.values()]
+        unanswered = sum(len(ledger.unanswered) for ledger in self._ledgers.values()) - sum(counts)
+        workers = {one["name"]: one["process"] for one in self.workers()}
+        self._check()
+        same = workers == {one["name"]: one["process"] for one in self.workers()}
+        self._forget_experiments()
+        return Outage(sum(counts), unanswered, times[2] - times[1], max(slowest.values()), same)
+
+    def divert(self, proxies: "Sequence[Proxy]") -> None:
+        """Let workers reach each other through proxies. Call it before they do."""
+        with postgres_connection(self._store[1]) as connection:
+            found = connection.exec_driver_sql("SELECT name, address FROM glcb_workers ORDER BY name").all()
+            for (name, address), proxy in zip(found, proxies, strict=True):
+                proxy.start(address)
+                connection.exec_driver_sql(
+                    f"UPDATE glcb_workers SET address = '{proxy.address}' WHERE name = '{name}'"
+                )
+            connection.commit()
+        time.sleep(2.0)  # all workers have read it
 
     def close(self) -> None:
         """End everything."""
@@ -468,7 +584,7 @@ def summary(tally: Tally) -> str:
     kills = [way for way in tally.ways if way not in MOVES]
     lines = [
         f"{len(kills)} kills and stops, {len(tally.ways) - len(kills)} moves, drains and restarts; "
-        f"{tally.decisions:,} decisions and {tally.rewards:,} rewards acknowledged, all present exactly once; "
+        f"{tally.decisions:,} decisions and {tally.rewards:,} rewards acknowledged, all present once; "
         f"{tally.unanswered:,} requests unanswered; all replays agree; {tally.survivors} stopped processes "
         "still existed when they were continued; no request to an experiment whose owner was not hit was "
         f"rejected, the slowest response took {tally.slowest_other:.2f} s",
@@ -492,6 +608,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=math.inf, help="end earlier, after these minutes")
     parser.add_argument("--seed", type=int, default=10_000)
+    parser.add_argument("--outage", type=float, default=30.0, help="seconds without PostgreSQL or network")
     chosen = parser.parse_args()
     with postgres.cluster("max_connections = 500") as database:
         test = WorkersTest(database.url, chosen.seed)
@@ -501,8 +618,34 @@ def main() -> None:
                 test.run(schedule(chosen.kills), chosen.minutes)
             finally:
                 print(summary(test.tally), flush=True)
+            lost = test.lose(lambda: database.stop("immediate"), database.start, chosen.outage)
+            print(f"{chosen.outage:g} s without PostgreSQL: {lost}", flush=True)
         finally:
             test.close()
+    if chosen.outage:
+        print(f"{chosen.outage:g} s without network between workers: {lose_network(chosen)}", flush=True)
+
+
+def lose_network(chosen: argparse.Namespace) -> Outage:
+    """Let nothing pass between two workers, which clients and PostgreSQL still reach."""
+    with postgres.cluster("max_connections = 500") as database:
+        test = WorkersTest(database.url, chosen.seed, nodes=2, workers=1)
+        proxies = [Proxy(), Proxy()]
+        try:
+            for node in test.nodes:
+                node.server.start(seconds=RECOVERY_SECONDS)
+            test.divert(proxies)
+            test.await_all()
+
+            def each(action: Callable[[Proxy], None]) -> None:
+                for proxy in proxies:
+                    action(proxy)
+
+            return test.lose(lambda: each(Proxy.drop), lambda: each(Proxy.restore), chosen.outage)
+        finally:
+            test.close()
+            for proxy in proxies:
+                proxy.close()
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def test_the_kubernetes_objects_agree_with_each_other_and_with_the_service() -> 
     (worker,) = pod["spec"]["containers"]
     names = {one["name"].removeprefix("GLCB_SERVE_").lower() for one in worker["env"]}
     assert names <= set(ServiceSettings.__struct_fields__)
-    assert {"database", "inner_address", "worker_name"} <= names  # or they could not find each other
+    assert {"database", "inner_address"} <= names  # or they could not find each other
     labels = pod["metadata"]["labels"]
     selectors = (deployment["spec"]["selector"], budget["spec"]["selector"])
     assert [one["matchLabels"] for one in selectors] == [labels, labels]

@@ -66,10 +66,13 @@ def scope_of(path: str = "/v1/experiments/home", **changes: Any) -> Scope:
 
 
 async def asked(peer: Peer, body: bytes = b"", is_own: bool = False) -> bytes:
-    async with peer.connection(is_own) as connection:
+    connection = await peer.acquire(is_own)
+    try:
         head = request_head(scope_of(), Hop(3, ("10.0.0.1", 80)), len(body))
         reply = await connection.ask(head, body)
         return reply.body if reply.more is None else b"".join([part async for part in reply.more])
+    finally:
+        peer.release(connection, is_own)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "unix"])

@@ -66,7 +66,7 @@ def test_a_publishable_key_permits_three_operations_only(tmp_path: Path) -> None
         for operation in OPERATIONS:
             if operation.role is None:
                 continue
-            path = operation.path.format(name="home", id="1", arm="a", node="a")
+            path = operation.path.format(name="home", id="1", arm="a", worker="a")
             answer = await ask(operation.method, path, {})
             if answer.status != 403:
                 permitted.add(operation.name)

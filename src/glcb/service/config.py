@@ -192,14 +192,6 @@ class ServiceSettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=T
             "To run workers on several machines, with the same database.",
         ),
     ] = None
-    worker_name: Annotated[
-        Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")] | None,
-        _about(
-            "Name of this worker; with several on this machine, the beginning of their names. Every machine "
-            "needs another one. By default, the name of the machine.",
-            "To move experiments to a worker whose machine can change.",
-        ),
-    ] = None
     advertise: Annotated[
         Annotated[str, Meta(pattern=r"^https?://[^\s/]+$")] | None,
         _about(

@@ -191,20 +191,23 @@ class Dispatcher:
                 body.replay()
                 most, seconds = settings.max_body_bytes, settings.request_seconds
                 await wire.read_body(scope, body.receive, most, seconds, place.hold)
-            async with peer.connection(is_model or path.endswith("/export")) as connection:
-                try:
-                    if is_large:
-                        reply = await self._upload(connection, scope, body, hop)
-                    else:
-                        length = body.size if body.size or scope["method"] not in ("GET", "HEAD") else None
-                        reply = await connection.ask(request_head(scope, hop, length), body.content)
-                except Broken:
-                    peer.report("the connection is broken")
-                    raise _unavailable() from None
+            has_own = is_model or path.endswith("/export")
+            connection = await peer.acquire(has_own)
+            try:
+                if is_large:
+                    reply = await self._upload(connection, scope, body, hop)
+                else:
+                    length = body.size if body.size or scope["method"] not in ("GET", "HEAD") else None
+                    reply = await connection.ask(request_head(scope, hop, length), body.content)
                 if reply.status == MOVED:
                     return int(header_of(reply, EPOCH) or 0)
                 reply.headers.append((_OWNER, peer.row.name.encode()))
                 await _send_on(reply, send)
+            except Broken:
+                peer.report("the connection is broken")
+                raise _unavailable() from None
+            finally:
+                peer.release(connection, has_own)
         return None
 
     async def _upload(self, connection: PeerConnection, scope: Scope, body: "_Body", hop: Hop) -> Reply:

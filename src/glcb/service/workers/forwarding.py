@@ -1,11 +1,10 @@
 """Requests to other workers: a small pool of connections per worker, and one request at a time on each."""
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple, Self
 
 import httptools
 
@@ -100,6 +99,7 @@ class PeerConnection(asyncio.Protocol):
         self._can_write.set()
         self._parser = httptools.HttpResponseParser(self)
         self._head: asyncio.Future[Reply] | None = None
+        self._asked_at = 0.0
         self._permission: asyncio.Future[bool] | None = None
         self._headers: list[Header] = []
         self._status = 0
@@ -136,6 +136,7 @@ class PeerConnection(asyncio.Protocol):
         await self._can_write.wait()
         if self._transport is None or self._transport.is_closing():
             raise Broken
+        self._asked_at = asyncio.get_running_loop().time()
         self._transport.write(part)
 
     async def reply(self) -> Reply:
@@ -148,8 +149,13 @@ class PeerConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def waits_since(self) -> float | None:
+        """Return when the request was sent whose response has not begun; None if there is none."""
+        return None if self._head is None or self._head.done() else self._asked_at
+
     def _begin(self) -> "asyncio.Future[Reply]":
-        self._head = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._head, self._asked_at = loop.create_future(), loop.time()
         self._headers, self._status, self._size, self._is_complete = [], 0, 0, False
         self._parts.clear()
         return self._head
@@ -275,11 +281,13 @@ class PeerConnection(asyncio.Protocol):
 
 
 class Place:
-    """A request that waits for a worker, and the memory of its body."""
+    """A request that waits for a worker within a ``with`` block, and the memory of its body."""
+
+    __slots__ = ("_bytes", "_peer")
 
     def __init__(self, peer: "Peer") -> None:
         self._peer = peer
-        self.bytes = 0
+        self._bytes = 0
 
     def hold(self, count: int) -> None:
         """Count bytes of the body; raise ApiError if there are too many."""
@@ -287,7 +295,19 @@ class Place:
         if peer.bytes + count > peer.max_bytes:
             raise ApiError("overloaded", "too much data waits for the worker of this experiment: retry")
         peer.bytes += count
-        self.bytes += count
+        self._bytes += count
+
+    def __enter__(self) -> Self:
+        peer = self._peer
+        if peer.waiting >= peer.max_waiting:
+            raise ApiError("overloaded", "too many requests wait for the worker of this experiment: retry")
+        peer.waiting += 1
+        peer.forwarded += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._peer.waiting -= 1
+        self._peer.bytes -= self._bytes
 
 
 class Peer:
@@ -318,53 +338,41 @@ class Peer:
         self.is_closed = False
         self._reported_at = -_QUIET_SECONDS
 
-    @contextlib.contextmanager
-    def place(self) -> Iterator["Place"]:
-        """Count a request that waits for this worker; raise ApiError if there are too many."""
-        if self.waiting >= self.max_waiting:
-            raise ApiError("overloaded", "too many requests wait for the worker of this experiment: retry")
-        self.waiting += 1
-        self.forwarded += 1
-        place = Place(self)
-        try:
-            yield place
-        finally:
-            self.waiting -= 1
-            self.bytes -= place.bytes
+    def place(self) -> Place:
+        """Return a place for a request; raise ApiError in its block if too many wait for this worker."""
+        return Place(self)
 
-    @contextlib.asynccontextmanager
-    async def connection(self, is_own: bool = False) -> AsyncIterator[PeerConnection]:
-        """Yield a connection for one request; one of its own for a large one.
+    async def acquire(self, is_large: bool = False) -> PeerConnection:
+        """Return a connection for one request, one of its own for a large one; :meth:`release` it.
 
         Raises
         ------
         NotSent
             The worker cannot be reached.
         """
-        if is_own:
-            connection = await self._connect()
-            try:
-                yield connection
-            finally:
-                self._all.discard(connection)
-                connection.close()
-            return
-        async with self._slots:
-            usable = None
-            while self._idle and usable is None:
+        if is_large:
+            return await self._connect()
+        await self._slots.acquire()
+        try:
+            while self._idle:
                 one = self._idle.pop()
-                usable = one if one.is_usable else None
-                if usable is None:
-                    self._all.discard(one)
-            usable = usable or await self._connect()
-            try:
-                yield usable
-            finally:
-                if usable.is_usable and not self.is_closed:
-                    self._idle.append(usable)
-                else:
-                    self._all.discard(usable)
-                    usable.close()
+                if one.is_usable:
+                    return one
+                self._all.discard(one)
+            return await self._connect()
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def release(self, connection: PeerConnection, is_large: bool = False) -> None:
+        """Let another request use a connection; close it if that is impossible."""
+        if not is_large:
+            self._slots.release()
+            if connection.is_usable and not self.is_closed:
+                self._idle.append(connection)
+                return
+        self._all.discard(connection)
+        connection.close()
 
     async def _connect(self) -> PeerConnection:
         loop, address = asyncio.get_running_loop(), self.row.address
@@ -394,6 +402,13 @@ class Peer:
             self._reported_at = now
             log.warning("a worker does not respond", extra={"worker": self.row.name, "reason": reason})
 
+    def close_before(self, oldest: float) -> None:
+        """Close the connections of requests that were sent before a time and have no response."""
+        for connection in list(self._all):
+            since = connection.waits_since()
+            if since is not None and since < oldest:
+                connection.close()
+
     def close(self) -> None:
         """Close all connections; requests on them are broken."""
         self.is_closed = True
@@ -410,10 +425,13 @@ class Peers:
         The secret of the service.
     max_waiting, max_bytes
         Requests, and bytes of their bodies, that can wait for one of them.
+    seconds
+        Time after which the connection of a request without a response counts as broken.
     """
 
-    def __init__(self, secret: str, max_waiting: int, max_bytes: int) -> None:
+    def __init__(self, secret: str, max_waiting: int, max_bytes: int, seconds: float = 20.0) -> None:
         self._secret = secret
+        self._seconds = seconds
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
         self._peers: dict[str, Peer] = {}
@@ -426,7 +444,13 @@ class Peers:
         return peer
 
     def keep(self, rows: tuple[WorkerRow, ...]) -> None:
-        """Close the connections to all workers except these: who was replaced will not answer."""
+        """Close connections to all workers except these, and those on which no response comes.
+
+        Whoever was replaced will not answer.
+        """
+        oldest = asyncio.get_running_loop().time() - self._seconds
+        for peer in self._peers.values():
+            peer.close_before(oldest)
         incarnations = {one.incarnation for one in rows}
         for incarnation in self._peers.keys() - incarnations:
             self._peers.pop(incarnation).close()
@@ -445,12 +469,17 @@ class Peers:
         """
         head = request_head(scope, Hop(0, scope.get("client")), None)
         try:
-            async with asyncio.timeout(seconds), self.to(row).connection(is_own=True) as connection:
-                reply = await connection.ask(head)
-                if reply.more is None:
-                    return reply
-                parts = [part async for part in reply.more]
-                return reply._replace(body=b"".join(parts), more=None)
+            async with asyncio.timeout(seconds):
+                peer = self.to(row)
+                connection = await peer.acquire(is_large=True)
+                try:
+                    reply = await connection.ask(head)
+                    if reply.more is None:
+                        return reply
+                    parts = [part async for part in reply.more]
+                    return reply._replace(body=b"".join(parts), more=None)
+                finally:
+                    peer.release(connection, is_large=True)
         except TimeoutError:
             raise Broken from None
 

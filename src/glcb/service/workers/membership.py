@@ -30,7 +30,7 @@ from glcb.service.workers.partitions import (
 
 log = logging.getLogger("glcb.service")
 
-MOVE_SECONDS = 30.0
+MOVE_SECONDS = 15.0
 """Requests wait this long for a partition that moves."""
 _NOBODY = PartitionOwner(None, 0)
 _TOGETHER = 16
@@ -53,6 +53,8 @@ class Membership:
     def __init__(self, database: Database, row: WorkerRow, restart: Callable[[], None]) -> None:
         self.row = row
         self.view = WorkerView((), {}, {}, frozenset())
+        self._rows: dict[str, WorkerRow] = {}
+        """All workers by their incarnations."""
         self.in_flight: dict[int, int] = {}
         """Requests in each partition."""
         self._database = database
@@ -135,8 +137,7 @@ class Membership:
     def owner_of(self, partition: int) -> tuple[WorkerRow | None, int]:
         """Return the owner of a partition, and the epoch."""
         owner = self.view.owners.get(partition, _NOBODY)
-        row = next((one for one in self.view.workers if one.incarnation == owner.worker), None)
-        return row, owner.epoch
+        return self._rows.get(owner.worker or ""), owner.epoch
 
     async def wait_for_owner(self, partition: int) -> tuple[WorkerRow | None, int]:
         """Return the owner of a partition; wait for one that is free, which somebody takes soon."""
@@ -165,6 +166,7 @@ class Membership:
             if began - self._renewed_at > LEASE_SECONDS:
                 self._steady_since = began
             self._renewed_at = began
+            self._rows = {one.incarnation: one for one in self.view.workers}
             self.on_view(self.view)
             self._open_new()
 

@@ -117,7 +117,11 @@ SILENT = WorkerReport(-1)
 """The report of a process without a parent."""
 
 
-def serve_workers(settings: ServiceSettings, reload: Callable[[], ServiceSettings] | None = None) -> None:
+def serve_workers(
+    settings: ServiceSettings,
+    reload: Callable[[], ServiceSettings] | None = None,
+    host: str | None = None,
+) -> None:
     """Run a service with several workers on this machine until SIGINT or SIGTERM.
 
     Parameters
@@ -127,6 +131,8 @@ def serve_workers(settings: ServiceSettings, reload: Callable[[], ServiceSetting
     reload
         Returns the settings for new processes, which may have changed meanwhile. Address, database and number
         of workers stay as they are.
+    host
+        The name of the machine, from which those of the workers derive; by default, what the system says.
 
     Raises
     ------
@@ -148,7 +154,8 @@ def serve_workers(settings: ServiceSettings, reload: Callable[[], ServiceSetting
             "starting: this takes a few seconds, or about 10 if the kernels must be compiled first\n"
         )
         sys.stderr.flush()
-        asyncio.run(Parent(settings, database, listener, folder, reload or (lambda: settings)).run())
+        parent = Parent(settings, database, listener, folder, reload or (lambda: settings), host)
+        asyncio.run(parent.run())
 
 
 class Parent:
@@ -166,6 +173,8 @@ class Parent:
         A private folder for Unix sockets.
     reload
         Returns the settings for new processes.
+    host
+        The name of the machine.
     """
 
     def __init__(
@@ -175,12 +184,14 @@ class Parent:
         listener: socket.socket,
         folder: str,
         reload: Callable[[], ServiceSettings],
+        host: str | None = None,
     ) -> None:
         self._settings = settings
         self._database = database
         self._listener = listener
         self._folder = folder
         self._reload = reload
+        self._host = host
         self._processes: dict[int, Process] = {}
         self._stopping = asyncio.Event()
         self._ready: set[int] = set()
@@ -237,7 +248,7 @@ class Parent:
     async def _run_once(self, number: int) -> WorkerAssignment:
         """Run one process until it ends; kill it if it hangs."""
         settings = self._next_settings()
-        assigned = assignment(settings, number, self._folder)
+        assigned = assignment(settings, number, self._folder, self._host)
         reader, writer = os.pipe()
         orders = Orders(assigned=assigned, settings=settings, listener=self._listener.fileno(), report=writer)
         try:

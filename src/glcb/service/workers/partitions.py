@@ -201,7 +201,7 @@ def _join(connection: Connection, row: WorkerRow, is_first: bool) -> WorkerRow:
         if other.name == row.name and other.is_live:
             raise _Occupied(
                 f"another service uses this database, with a worker named {row.name} on {other.host}: stop "
-                "it, use another database, or pass --set worker_name=NAME"
+                "it, use another database, or pass another port with --set inner_address=HOST:PORT"
             )
         is_remote = not row.address.startswith("/")
         is_reachable = is_remote != other.address.startswith("/") and (is_remote or other.host == row.host)

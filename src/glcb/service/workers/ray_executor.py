@@ -34,7 +34,16 @@ _CPUS = 0.001
 _POLL_SECONDS = 1.0
 _START_SECONDS = 180.0
 _SERVING = re.compile(rb"serving on (\S+)")
-_SETTINGS = msgspec.json.Decoder(ServiceSettings)
+
+
+class _NodeOrders(msgspec.Struct):
+    """What a parent on a node is told."""
+
+    settings: ServiceSettings
+    host: str
+
+
+_ORDERS = msgspec.json.Decoder(_NodeOrders)
 
 
 def serve_on_ray(settings: ServiceSettings) -> None:
@@ -117,12 +126,8 @@ class _Placed:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         settings = self._settings
-        own = msgspec.structs.replace(
-            settings,
-            executor="local",
-            inner_address=settings.inner_address or address,
-            worker_name=settings.worker_name or re.sub(r"[^A-Za-z0-9._-]", "-", name)[:40],
-        )
+        inner = settings.inner_address or address
+        own = msgspec.structs.replace(settings, executor="local", inner_address=inner)
         actor = ray.remote(NodeParent).options(
             name=f"node-{node}",
             namespace=self._namespace,
@@ -133,7 +138,7 @@ class _Placed:
             num_cpus=_CPUS,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
         )
-        return actor.remote(msgspec.json.encode(own))
+        return actor.remote(msgspec.json.encode(_NodeOrders(own, name)))
 
     def stop(self) -> None:
         """Stop all parents, and wait for them."""
@@ -153,17 +158,17 @@ class NodeParent:
 
     Parameters
     ----------
-    settings
-        The settings of the parent.
+    orders
+        What the parent is told.
     """
 
-    def __init__(self, settings: bytes) -> None:
+    def __init__(self, orders: bytes) -> None:
         self._url = ""
         self._is_ready = threading.Event()
         self._is_stopping = False
         self._process = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self._process.stdin is not None
-        self._process.stdin.write(settings + b"\n")
+        self._process.stdin.write(orders + b"\n")
         self._process.stdin.flush()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -196,8 +201,8 @@ class NodeParent:
 
 
 def run_node() -> None:
-    """Run a parent with the settings on standard input, until that is closed."""
-    settings = _SETTINGS.decode(sys.stdin.buffer.readline())
+    """Run a parent with the orders on standard input, until that is closed."""
+    orders = _ORDERS.decode(sys.stdin.buffer.readline())
 
     def wait_for_the_end() -> None:
         while os.read(sys.stdin.fileno(), 1024):
@@ -205,4 +210,4 @@ def run_node() -> None:
         os.kill(os.getpid(), signal.SIGTERM)  # the actor has ended
 
     threading.Thread(target=wait_for_the_end, daemon=True).start()
-    serve_workers(settings)
+    serve_workers(orders.settings, host=orders.host)

@@ -28,7 +28,7 @@ from glcb.service.workers import partitions
 from glcb.service.workers.answers import WorkerAnswers
 from glcb.service.workers.dispatch import Dispatcher
 from glcb.service.workers.forwarding import Peers
-from glcb.service.workers.inner import Listener, bound_inner_socket
+from glcb.service.workers.inner import Listener, bound_inner_socket, split_address
 from glcb.service.workers.membership import Membership
 from glcb.service.workers.partitions import WorkerRow
 
@@ -59,8 +59,10 @@ def check_workers(settings: ServiceSettings) -> None:
         raise InvalidSettings("several workers have no high_water_file: leave it out, or use one worker")
 
 
-def assignment(settings: ServiceSettings, number: int = 0, folder: str | None = None) -> WorkerAssignment:
-    """Return what a worker is told.
+def assignment(
+    settings: ServiceSettings, number: int = 0, folder: str | None = None, host: str | None = None
+) -> WorkerAssignment:
+    """Return what a worker is told. Its name is the same whenever it is started again.
 
     Parameters
     ----------
@@ -70,14 +72,19 @@ def assignment(settings: ServiceSettings, number: int = 0, folder: str | None = 
         Its number on this machine.
     folder
         A folder for Unix sockets, if all workers are on this machine.
+    host
+        The name of the machine; by default, what the system says.
     """
     incarnation = secrets.token_hex(8)
-    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:_MAX_HOST] or "worker"
     if settings.inner_address is None:
-        name, inner = f"{settings.worker_name or 'worker'}-{number}", f"{folder}/{number}-{incarnation}"
+        name, inner = f"worker-{number}", f"{folder}/{number}-{incarnation}"
     else:
-        name, inner = settings.worker_name or host, _shifted(settings.inner_address, number)
-        if settings.workers > 1:
+        inner = _shifted(settings.inner_address, number)
+        name = re.sub(r"[^A-Za-z0-9._-]", "-", host or socket.gethostname())[:_MAX_HOST] or "worker"
+        port = split_address(inner)[1]
+        if port:
+            name = f"{name}-{port}"
+        elif settings.workers > 1:
             name = f"{name}-{number}"
     return WorkerAssignment(name=name, incarnation=incarnation, inner=inner, number=number)
 
@@ -169,7 +176,8 @@ class Worker:
         settings, membership = self._settings, self._membership
         secret = await self._database.threads.run(partitions.secret, self._database)
         waiting = max(1, int(settings.max_concurrent_requests * settings.max_share))
-        peers = Peers(secret, waiting, int(settings.max_buffered_bytes * settings.max_share))
+        most_bytes = int(settings.max_buffered_bytes * settings.max_share)
+        peers = Peers(secret, waiting, most_bytes, 2 * settings.storage_seconds)
         membership.on_view = lambda view: peers.keep(view.workers)
         answers = WorkerAnswers(handlers, engine, self._database, membership, peers)
 
