@@ -95,7 +95,7 @@ class Node:
 
     def __init__(self, url: str, number: int, workers: int, *flags: str) -> None:
         self.number = number
-        self.ports = range(port := _free_ports(workers), port + workers)
+        self.ports = range(port := _free_ports(100 * number, workers), port + workers)
         address = ("--set", f"inner_address=127.0.0.1:{port}")
         processor = PROCESSORS[number % len(PROCESSORS)]
         environment = {} if processor == "host" else {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
@@ -119,9 +119,9 @@ class Node:
         self.server.kill()
 
 
-def _free_ports(count: int) -> int:
-    """Return the first of some successive ports that are free now."""
-    for first in range(20_000 + os.getpid() % 9000, 30_000, count):
+def _free_ports(offset: int, count: int) -> int:
+    """Return the first of some successive ports that are free now, different ones for each offset."""
+    for first in range(20_000 + os.getpid() % 9000 + offset, 32_000, count):
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             for port in range(first, first + count):
                 stack.enter_context(socket.create_server(("127.0.0.1", port)))
