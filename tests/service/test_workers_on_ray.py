@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -68,38 +69,52 @@ def test_every_node_has_workers_and_lost_ones_are_replaced(nodes: Any, cluster: 
     server = Server(["--database", cluster.url], *flags, "--set", "advertise=http://127.0.0.1")
     try:
         server.start(seconds=180)
-        first = await_workers(server.client, 2)
+        first = await_workers(server, 2)
         assert server.client.put("/v1/experiments/home", {"arms": ["a", "b"]}).status == 201
-        url, victim = next((one["url"], one["process"]) for one in first if one["url"] != server.url)
+        victim = first[0]["process"]
         os.kill(victim, signal.SIGKILL)  # its parent or Ray starts it again
-        second = await_workers(server.client, 2, without=victim)
-        kept = next(one for one in second if one["url"] != url)
-        client = Client(kept["url"])
-        assert client.get("/v1/experiments/home").status == 200
+        second = await_workers(server, 2, without=victim)
+        survivors = [Client(one["url"], timeout=5) for one in second]
         nodes.remove_node(next(iter(nodes.worker_nodes)), allow_graceful=False)
+        await_answer(survivors)
+        server.kill()  # the workers go on, and another process takes its place
         nodes.add_node(num_cpus=1, object_store_memory=80_000_000)
-        survivors = [Client(one["url"]) for one in second]
-        deadline = time.monotonic() + 120
-        while True:
-            assert time.monotonic() < deadline, server.output()[-3000:]
-            with contextlib.suppress(OSError, AssertionError):
-                for client in survivors:
-                    with contextlib.suppress(OSError):
-                        await_workers(client, 2, seconds=1.0)
-                        assert client.get("/v1/experiments/home").status == 200
-                        assert server.stop(60) == 0
-                        return
-            time.sleep(0.2)
+        server.start(seconds=180)
+        await_workers(server, 2)
+        await_answer(served(server))
+        assert server.stop(90) == 0, server.output()[-3000:]
+        assert not any(answers(client) for client in survivors)
     finally:
         server.close()
 
 
-def await_workers(
-    client: Client, count: int, without: int | None = None, seconds: float = 90.0
-) -> list[dict[str, Any]]:
-    deadline = time.monotonic() + seconds
+def answers(client: Client) -> bool:
+    """Return whether a worker answers for the experiment."""
+    try:
+        return client.get("/v1/experiments/home").status == 200
+    except OSError:
+        return False
+
+
+def await_answer(clients: list[Client]) -> None:
+    deadline = time.monotonic() + 60
+    while not any(answers(client) for client in clients):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def served(server: Server) -> list[Client]:
+    """Return clients of all nodes, also of those that were lost."""
+    return [Client(url, timeout=5) for url in re.findall(r"serving on (\S+)", server.output())]
+
+
+def await_workers(server: Server, count: int, without: int | None = None) -> list[dict[str, Any]]:
+    deadline = time.monotonic() + 90
     while True:
-        found: list[dict[str, Any]] = client.get("/v1/workers").data["workers"]
+        found: list[dict[str, Any]] = []
+        for client in served(server):
+            with contextlib.suppress(OSError):
+                found = found or client.get("/v1/workers").data["workers"]
         ready = [one for one in found if one["state"] == "ready" and one["partitions"] == 256 // count]
         if len(ready) == len(found) == count and without not in [one["process"] for one in found]:
             return found

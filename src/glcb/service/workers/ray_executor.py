@@ -7,6 +7,7 @@ experiments over.
 """
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -27,6 +28,8 @@ from glcb.service.storage.database import open_database
 from glcb.service.storage.tables import read_about
 from glcb.service.workers.parent import serve_workers
 from glcb.service.workers.worker import check_workers
+
+log = logging.getLogger("glcb.service")
 
 _COMMAND = (sys.executable, "-c", "from glcb.service.workers.ray_executor import run_node; run_node()")
 _CPUS = 0.001
@@ -63,7 +66,7 @@ def serve_on_ray(settings: ServiceSettings) -> None:
     MissingExtra
         Ray is not installed.
     StorageError
-        A worker cannot start.
+        The database cannot be opened.
     """
     configure_logging(settings.log_level, settings.log_format)
     check_workers(settings)
@@ -71,9 +74,9 @@ def serve_on_ray(settings: ServiceSettings) -> None:
     with contextlib.closing(open_database(settings)) as database, database.read() as connection:
         namespace = f"glcb-{read_about(connection, 'id')}"
     is_stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: is_stopping.set())
     with connected(settings.address):
+        for number in (signal.SIGINT, signal.SIGTERM):  # now: Ray has handlers of its own
+            signal.signal(number, lambda *_: is_stopping.set())
         placed = _Placed(settings, namespace)
         try:
             while not is_stopping.wait(_POLL_SECONDS):
@@ -117,9 +120,11 @@ class _Placed:
             try:
                 sys.stderr.write(f"serving on {ray.get(reference)}\n")
                 sys.stderr.flush()
-            except RayError as error:
-                if node in alive:
-                    raise StorageError(f"workers cannot start on a node of the cluster: {error}") from error
+            except RayError as error:  # try again, unless the node is gone
+                first, *_ = str(error).strip().split("\n")
+                log.error("workers cannot start on a node", extra={"node": node, "reason": first})
+                if node in self._hosts:
+                    ray.kill(self._hosts.pop(node), no_restart=True)
 
     def _start(self, node: str, address: str, name: str) -> Any:
         import ray
