@@ -116,7 +116,7 @@ load: $(SERVICE)
 soak: $(DEV)
 	@$(BENCHMARK) benchmarks.soak
 	@$(BENCHMARK) benchmarks.crash_test
-	@$(BENCHMARK) benchmarks.shards
+	@$(BENCHMARK) benchmarks.workers
 	@$(BENCHMARK) benchmarks.outage
 	@$(BENCHMARK) benchmarks.starts
 	@$(BENCHMARK) benchmarks.strangers

@@ -38,7 +38,7 @@ matrix product can depend on the number of threads."""
 def require_ray() -> None:
     """Raise MissingExtra if Ray is not installed."""
     if find_spec("ray") is None:
-        raise MissingExtra(f"the executor ray, and several workers, need Ray: {install_command('ray')}")
+        raise MissingExtra(f"the executor ray needs Ray: {install_command('ray')}")
 
 
 def check_jobs(jobs: int | None) -> None:

@@ -75,37 +75,35 @@ def test_the_page_waits_while_the_service_starts(opened: Open, server: Server, e
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_shards_and_nodes_are_shown_if_there_are_any(
-    opened: Open, server: Server, width: int, scheme: Scheme
-) -> None:
+def test_workers_are_shown_if_there_are_any(opened: Open, server: Server, width: int, scheme: Scheme) -> None:
     from playwright.sync_api import expect
 
-    common = {"process": 41, "experiments": 12, "loaded": 3, "generation": 1, "silent": 0.1}
-    lost = {"node": None, "process": None, "experiments": 0, "loaded": 0, "state": "away", "trouble": None}
-    shards = [
-        {**common, "number": 0, "state": "ready", "node": "a" * 56, "trouble": None},
-        {**common, **lost, "number": 1},
-        {**common, "number": 2, "state": "ready", "node": "a" * 56, "trouble": "the disk is full"},
+    common = {"host": "machine-7", "process": 41, "partitions": 86, "draining": False, "restarting": False}
+    busy = {**common, "state": "ready", "experiments": 12, "loaded": 3}
+    workers = [
+        {**busy, "name": "w-0", "trouble": None},
+        {**common, "name": "w-1", "state": "away", "experiments": 0, "loaded": 0, "trouble": None},
+        {**busy, "name": "w-2", "trouble": "the disk is full"},
+        {**busy, "name": "w-3", "trouble": None, "draining": True},
     ]
-    node = {"id": "a" * 56, "address": "10.0.0.7", "host": "worker", "cpus": 4, "draining": True, "shards": 2}
     page = opened("about:blank", width, scheme)
-    answer = {"shards": shards, "nodes": [node]}
-    page.route("**/v1/shards", lambda route: route.fulfill(json=answer))
+    answer: dict[str, Any] = {"workers": workers, "owners": None, "pins": {}}
+    page.route("**/v1/workers", lambda route: route.fulfill(json=answer))
     page.goto(server.url)
-    panel = page.get_by_role("region", name="Shards and nodes")
-    expect(panel).to_contain_text("2 of 3 shards ready, 1 node")
-    rows = panel.get_by_role("region", name="Shards").locator("tbody tr")
-    expect(rows.nth(0)).to_have_text("0readyworker aaaaaaaa41123")
-    expect(rows.nth(1)).to_have_text("1away––00")
+    panel = page.locator(".workers")
+    expect(panel).to_contain_text("3 of 4 workers ready")
+    rows = panel.get_by_role("region", name="Workers").locator("tbody tr")
+    expect(rows.nth(0)).to_have_text("w-0readymachine-74186123")
+    expect(rows.nth(1)).to_have_text("w-1awaymachine-7418600")
     expect(rows.nth(2)).to_contain_text("the disk is full")
-    expect(panel.get_by_role("region", name="Nodes").locator("tbody tr")).to_contain_text("draining")
+    expect(rows.nth(3)).to_contain_text("draining")
     check_accessibility(page)
     check_width(page)
-    page.unroute("**/v1/shards")
-    with page.expect_response("**/v1/shards"):
+    page.unroute("**/v1/workers")
+    with page.expect_response("**/v1/workers"):
         page.reload()
     expect(page.locator("#pulse")).to_have_text("live")
-    expect(page.locator(".cluster")).to_be_hidden()
+    expect(page.locator(".workers")).to_be_hidden()
 
 
 def test_people_sign_in_and_out(opened: Open, tmp_path: Path, expected: list[str]) -> None:

@@ -4,13 +4,15 @@ import asyncio
 import time
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from benchmarks.service.server import Server
+from glcb._errors import InvalidSettings
 from glcb.client import Client
 from glcb.service.config import ServiceSettings
-from glcb.service.demo import traffic
+from glcb.service.demo import serve_demo, traffic
 from glcb.service.demo.worlds import WORLDS, World
 from glcb.service.storage.database import open_database
 from tests.service.conftest import Serve
@@ -114,3 +116,9 @@ def test_the_demo_rejects_a_database_with_keys(tmp_path: Path) -> None:
         assert "omit --data" in " ".join(ran.stderr.split())
     finally:
         server.close()
+
+
+@pytest.mark.parametrize("flags", [{"workers": 2}, {"executor": "ray"}, {"inner_address": "127.0.0.1"}])
+def test_the_demo_is_one_process(flags: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSettings, match="the demo is one process"):
+        serve_demo(ServiceSettings(**flags))

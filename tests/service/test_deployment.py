@@ -65,14 +65,7 @@ def test_the_compose_file_sets_only_settings_that_exist() -> None:
 
 def kubernetes_objects() -> list[dict[str, Any]]:
     yaml = pytest.importorskip("ruamel.yaml")
-    return list(yaml.YAML(typ="safe").load_all(DEPLOY / "kuberay.yaml"))
-
-
-def containers() -> dict[str, dict[str, Any]]:
-    """Return the containers of the manifest by name."""
-    cluster, front_ends, *_ = kubernetes_objects()
-    groups = (cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"], front_ends["spec"])
-    return {one["name"]: one for group in groups for one in group["template"]["spec"]["containers"]}
+    return list(yaml.YAML(typ="safe").load_all(DEPLOY / "kubernetes.yaml"))
 
 
 def check_kubernetes(objects: list[dict[str, Any]], folder: Path) -> str:
@@ -87,45 +80,27 @@ def check_kubernetes(objects: list[dict[str, Any]], folder: Path) -> str:
 
 def test_the_kubernetes_objects_follow_their_schemas(tmp_path: Path) -> None:
     objects = kubernetes_objects()
-    kinds = ["RayCluster", "Deployment", "Service", "PodDisruptionBudget", "PodDisruptionBudget"]
-    assert [one["kind"] for one in objects] == kinds
+    assert [one["kind"] for one in objects] == ["Deployment", "Service", "PodDisruptionBudget"]
     assert check_kubernetes(objects, tmp_path) == "ok -- validation done\n"
-    del objects[0]["spec"]["workerGroupSpecs"][0]["minReplicas"]
-    objects[1]["spec"]["template"]["spec"]["containers"][0]["liveness"] = {}
-    found = check_kubernetes(objects, tmp_path)
-    assert "'minReplicas' is a required property" in found
-    assert "'liveness' was unexpected" in found
-
-
-def test_front_ends_and_the_head_get_no_shards() -> None:
-    cluster, *_ = kubernetes_objects()
-    assert cluster["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
-    assert "--num-cpus 0" in containers()["front-end"]["args"][0]
+    objects[0]["spec"]["template"]["spec"]["containers"][0]["liveness"] = {}
+    assert "'liveness' was unexpected" in check_kubernetes(objects, tmp_path)
 
 
 def test_the_kubernetes_objects_agree_with_each_other_and_with_the_service() -> None:
-    cluster, front_ends, service, *budgets = kubernetes_objects()
-    front_end, worker = containers()["front-end"], containers()["ray-worker"]
-    variables = {one["name"]: one.get("value") for one in front_end["env"]}
-    settings = {name.removeprefix("GLCB_SERVE_").lower() for name in variables if "GLCB_SERVE" in name}
-    assert settings <= set(ServiceSettings.__struct_fields__)
-    assert variables["GLCB_SERVE_ADDRESS"] == f"{cluster['metadata']['name']}-head-svc:6379"
-    labels = front_ends["spec"]["template"]["metadata"]["labels"]
-    assert labels == service["spec"]["selector"] == front_ends["spec"]["selector"]["matchLabels"]
-    assert budgets[0]["spec"]["selector"]["matchLabels"] == labels
-    group = cluster["spec"]["workerGroupSpecs"][0]
-    assert budgets[1]["spec"]["selector"]["matchLabels"]["ray.io/group"] == group["groupName"]
-    assert {"name": "GLCB_URL", "value": f"http://{service['metadata']['name']}:8000"} in worker["env"]
-    assert str(group["rayStartParams"]["node-manager-port"]) == str(
-        worker["readinessProbe"]["tcpSocket"]["port"]
-    )
-    probes = {name: front_end[name]["httpGet"]["path"] for name in front_end if name.endswith("Probe")}
+    deployment, service, budget = kubernetes_objects()
+    pod = deployment["spec"]["template"]
+    (worker,) = pod["spec"]["containers"]
+    names = {one["name"].removeprefix("GLCB_SERVE_").lower() for one in worker["env"]}
+    assert names <= set(ServiceSettings.__struct_fields__)
+    assert {"database", "inner_address"} <= names  # or they could not find each other
+    labels = pod["metadata"]["labels"]
+    selectors = (deployment["spec"]["selector"], budget["spec"]["selector"])
+    assert [one["matchLabels"] for one in selectors] == [labels, labels]
+    assert service["spec"]["selector"] == labels
+    probes = {name: worker[name]["httpGet"]["path"] for name in worker if name.endswith("Probe")}
     assert probes == {"startupProbe": LIVENESS, "livenessProbe": LIVENESS, "readinessProbe": READINESS}
-    for one in containers().values():  # or they would not find each other
-        assert {"name": "RAY_AUTH_MODE", "value": "token"} in one["env"]
-    drain = worker["lifecycle"]["preStop"]["exec"]["command"][-1]
-    timeout = float(drain.partition("--timeout ")[2])
-    assert timeout < group["template"]["spec"]["terminationGracePeriodSeconds"]
+    # A worker hands over, answers its last requests, and saves what is left.
+    assert pod["spec"]["terminationGracePeriodSeconds"] > 3 * ServiceSettings().shutdown_seconds
 
 
 @pytest.mark.tools

@@ -230,7 +230,7 @@ async def test_every_route_is_documented_and_answers(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
         await create_experiment(service)
         for operation in OPERATIONS:
-            path = operation.path.format(name="home", id="1-00000000", arm="missing", node="a")
+            path = operation.path.format(name="home", id="1-00000000", arm="missing", worker="a")
             body: Any = {} if operation.body is not None else None
             answer = await service.ask(operation.method, path, body)
             assert answer.headers.keys() >= SECURITY_HEADERS

@@ -138,7 +138,7 @@ def test_a_foreign_experiment_looks_like_a_missing_one(secured: SecuredServer) -
     assert made.status in (403, 404), made
     made = secured.client("admin mine").put("/v1/experiments/another", {"arms": ["a", "b"]})
     assert made.status in (403, 404), made
-    _assert_rejected(secured.client("admin mine").post("/v1/shards/restart", {}), 403, "forbidden")
+    _assert_rejected(secured.client("admin mine").post("/v1/workers/restart", {}), 403, "forbidden")
     drained = secured.client("admin mine").ask("PATCH", "/v1/nodes/a", {"draining": True})
     _assert_rejected(drained, 403, "forbidden")
 

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from benchmarks.service import postgres
 from glcb._errors import StorageError
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
-from glcb.service.storage.ownership import Shard, claim_shards, shard_of
 from tests.support.builders import event, open_test_database
 
 
@@ -117,60 +115,3 @@ def test_an_advisory_lock_lost_to_another_service_fences_the_first_one(cluster: 
             with pytest.raises(StorageError, match="another service has taken over"):
                 first.watch()
             second.append([(number, *event(2))])
-
-
-def claim(database: Database, token: str, shards: int = 2) -> str:
-    with database.write() as connection:
-        return claim_shards(connection, token, shards)
-
-
-def experiment_of(shard: int) -> str:
-    return next(name for name in map(str, range(100)) if shard_of(name, 2) == shard)
-
-
-def test_a_shard_that_was_taken_can_neither_write_nor_confirm_what_it_has_read(tmp_path: Path) -> None:
-    first, second, other = (open_test_database(tmp_path) for _ in range(3))
-    claimed = claim(first, "cluster")
-    other.take_shard(claimed, Shard(1, 2))
-    first.take_shard(claimed, Shard(0, 2))
-    number = first.create(experiment_of(0), event(1))
-    first.confirm()
-    second.take_shard(claimed, Shard(0, 2))
-    writes: list[Callable[[], None]] = [
-        lambda: first.append([(number, *event(2))]),
-        lambda: first.delete(number, 0.0),
-        first.confirm,
-        first.fence,
-        first.probe,
-    ]
-    for refused in writes:
-        with pytest.raises(StorageError, match="another service has taken over"):
-            refused()
-    second.append([(number, *event(2))])
-    second.confirm()
-    other.confirm()
-    other.probe()
-    other.create(experiment_of(1), event(1))
-    assert [row.name for row in second.experiments()] == [experiment_of(0)]
-    assert [row.name for row in other.experiments()] == [experiment_of(1)]
-
-
-def test_a_claim_is_kept_by_its_service_and_fences_the_shards_of_others(tmp_path: Path) -> None:
-    shard, front_end, single = (open_test_database(tmp_path) for _ in range(3))
-    claimed = claim(front_end, "cluster")
-    shard.take_shard(claimed, Shard(0, 2))
-    assert claim(front_end, "cluster") == claimed  # the coordinator was started again
-    shard.confirm()
-    second = claim(front_end, "another cluster")
-    with pytest.raises(StorageError, match="another service has taken over"):
-        shard.confirm()
-    with pytest.raises(StorageError, match="another service has taken over"):
-        shard.take_shard(claimed, Shard(0, 2))
-    shard.take_shard(second, Shard(0, 2))
-    with single.exclusive(0), pytest.raises(StorageError, match="another service has taken over"):
-        shard.confirm()
-    third = claim(front_end, "another cluster")
-    assert len({claimed, second, third}) == 3
-    shard.take_shard(third, Shard(0, 2))
-    with pytest.raises(StorageError, match="another service has taken over"):
-        single.create("home", event(1))

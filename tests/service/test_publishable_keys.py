@@ -11,7 +11,7 @@ from sqlalchemy import delete
 
 from glcb._api.errors import ERROR_CODES
 from glcb._api.guardrails import Guardrail, Metric
-from glcb._api.requests import ExperimentChanges, RankingRequest, encode
+from glcb._api.requests import ExperimentChanges, RankingRequest
 from glcb._api.responses import Check, Ranking
 from glcb._errors import InvalidSettings, MissingExtra, StorageError
 from glcb.service.access import api_keys
@@ -20,7 +20,6 @@ from glcb.service.core.guard import RecordedReward
 from glcb.service.errors import ApiError
 from glcb.service.http.operations import OPERATIONS
 from glcb.service.process.metrics import Activity
-from glcb.service.shards.messages import Item
 from glcb.service.storage.tables import events, snapshots
 from glcb.service.views import health
 from glcb.service.views.stats import stats
@@ -56,7 +55,7 @@ async def test_a_publishable_key_permits_three_operations_only(ask: Ask) -> None
     for operation in OPERATIONS:
         if operation.role is None:
             continue
-        path = operation.path.format(name="home", id="1", arm="a", node="a")
+        path = operation.path.format(name="home", id="1", arm="a", worker="a")
         answer = await ask(operation.method, path, {})
         if answer.status != 403:
             permitted.add(operation.name)
@@ -371,8 +370,3 @@ async def test_the_event_of_a_reward_says_whether_the_key_is_publishable(service
     assert guardrail["n"] == 2
     exported = (await service.ask("GET", f"{E}/export", key=admin)).content
     assert exported.count(b'"event":"reward"') == 3
-
-
-def test_a_shard_learns_whether_the_key_is_publishable() -> None:
-    reward = RecordedReward(id="1", value=1.0, public=True)
-    assert Item("home", "reward", encode(reward)).request() == reward

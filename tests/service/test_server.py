@@ -31,7 +31,7 @@ def test_an_error_during_shutdown_is_raised(tmp_path: Path, monkeypatch: pytest.
     database = FailingDatabase(tmp_path)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        service = Service(ServiceSettings(), database, Keyring(database), listener, stop_immediately)
+        service = Service(ServiceSettings(), database, Keyring(database), [listener], stop_immediately)
         with pytest.raises(ValueError, match="unexpected"):
             service.run()
 
@@ -57,7 +57,7 @@ def test_a_shutdown_during_periodic_work_leaves_no_coroutine_behind(
     with socket.socket() as listener, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         listener.bind(("127.0.0.1", 0))
-        service = Service(ServiceSettings(), database, Keyring(database), listener)
+        service = Service(ServiceSettings(), database, Keyring(database), [listener])
         service.run()
         gc.collect()
     assert [str(one.message) for one in caught if "never awaited" in str(one.message)] == []

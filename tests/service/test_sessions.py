@@ -192,3 +192,24 @@ def test_settings_that_would_let_anybody_name_a_person_are_refused(
 ) -> None:
     with pytest.raises(InvalidSettings, match=message):
         config.load(values, None, {})
+
+
+def test_a_session_that_another_worker_has_opened_is_known_when_it_is_used(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        storage = open_test_database(tmp_path)
+        api_keys.add_key(storage, "ada", "edit")
+        first, second = (sessions.Sessions(storage, Keyring(storage), 3600) for _ in range(2))
+        first.is_shared = second.is_shared = True
+        (key,) = api_keys.list_keys(storage)
+        token, _ = await first.open(key)
+        assert second.find(token) is None
+        await second.learn(token)
+        found = second.find(token)
+        assert found is not None
+        assert found[0].name == "ada"
+        readings = second._learned_at
+        await second.learn("unknown")  # too soon for another reading
+        assert second._learned_at == readings
+        storage.close()
+
+    asyncio.run(scenario())

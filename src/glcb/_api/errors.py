@@ -48,7 +48,7 @@ ERROR_CODES: dict[str, ErrorCode] = {
         404, UnknownDecision, "The experiment has no decision with this id.", (UnknownDecision,)
     ),
     "unknown_evaluation": ErrorCode(404, ServiceError, "The experiment has no evaluation with this id."),
-    "unknown_node": ErrorCode(404, ServiceError, "The cluster has no such node, or several."),
+    "unknown_worker": ErrorCode(404, ServiceError, "The service has no such worker."),
     "method_not_allowed": ErrorCode(405, ServiceError, "The route does not support this method."),
     "request_timeout": ErrorCode(
         408, ServiceUnavailable, "The client did not send the complete request in time."
@@ -103,8 +103,8 @@ ERROR_CODES: dict[str, ErrorCode] = {
     "storage_unavailable": ErrorCode(
         503, ServiceUnavailable, "The database is unavailable; retry.", (StorageError,)
     ),
-    "shard_unavailable": ErrorCode(
-        503, ServiceUnavailable, "The process that owns this experiment is being replaced; retry."
+    "worker_unavailable": ErrorCode(
+        503, ServiceUnavailable, "The worker that owns this experiment does not respond; retry."
     ),
     "experiment_opening": ErrorCode(
         503, ServiceUnavailable, "The experiment is being opened after a restart; retry."

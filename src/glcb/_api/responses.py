@@ -125,6 +125,8 @@ class ExperimentList(Struct, frozen=True):
 
     experiments: tuple[ExperimentInfo, ...]
     """The experiments, sorted by name."""
+    missing: tuple[str, ...] = ()
+    """The names of experiments whose workers do not respond, if the service has several."""
 
 
 class Contribution(Struct, frozen=True):

@@ -23,10 +23,10 @@ from glcb.cli import (
     policies,
     report,
     serve,
-    shards,
     study,
     tasks,
     warm,
+    workers,
 )
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ app.command()(report.report)
 app.command()(study.study)
 app.command()(serve.serve)
 app.add_typer(keys.app, name="keys")
-app.add_typer(shards.app, name="shards")
+app.add_typer(workers.app, name="workers")
 app.command()(audit.audit)
 app.command()(warm.warm)
 

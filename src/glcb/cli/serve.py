@@ -1,10 +1,13 @@
 """``glcb serve``: run the decision service."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glcb.cli._options import ConfigOption, DatabaseOption, DataOption, requires_service
+
+if TYPE_CHECKING:
+    from glcb.service.config import ServiceSettings
 
 
 def serve(
@@ -31,7 +34,8 @@ def serve(
         int | None,
         typer.Option(
             metavar="N",
-            help="Processes among which the experiments are divided. More than one needs PostgreSQL and Ray.",
+            help="Processes among which the experiments are divided; with the executor ray, those on each "
+            "node. More than one needs PostgreSQL.",
             show_default="1",
         ),
     ] = None,
@@ -39,7 +43,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Where the experiments are: local, or ray for a Ray cluster, which needs PostgreSQL.",
+            help="What starts the workers: local for this process, or ray for a Ray cluster.",
             show_default="local",
         ),
     ] = None,
@@ -73,13 +77,25 @@ def serve(
         "executor": executor,
         "address": address,
     }
-    loaded = load(flags, config, pairs=settings or [])
+
+    def read() -> "ServiceSettings":
+        return load(flags, config, pairs=settings or [])
+
+    loaded = read()
     with requires_service():
-        from glcb.service.server import serve as run
+        if demo:
+            from glcb.service.demo import serve_demo
 
-    if demo:
-        from glcb.service.demo import serve_demo
+            serve_demo(loaded)
+        elif loaded.executor == "ray":
+            from glcb.service.workers.ray_executor import serve_on_ray
 
-        serve_demo(loaded)
-    else:
-        run(loaded)
+            serve_on_ray(loaded)
+        elif loaded.workers > 1:
+            from glcb.service.workers.parent import serve_workers
+
+            serve_workers(loaded, read)
+        else:
+            from glcb.service.server import serve as run
+
+            run(loaded)

@@ -20,8 +20,8 @@ try:
         Explanation,
         Ranking,
     )
-    from glcb._api.shards import NodeInfo, ShardInfo, ShardList
     from glcb._api.statistics import ArmPage, Curves, SegmentList, Stats
+    from glcb._api.workers import WorkerInfo, WorkerList
     from glcb.client.async_client import AsyncClient
     from glcb.client.async_experiment import AsyncExperiment
     from glcb.client.sync_client import Client
@@ -45,10 +45,9 @@ __all__ = [
     "Explanation",
     "Guardrail",
     "Metric",
-    "NodeInfo",
     "Ranking",
     "SegmentList",
-    "ShardInfo",
-    "ShardList",
     "Stats",
+    "WorkerInfo",
+    "WorkerList",
 ]

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import msgspec
 
-from glcb._api import decisions, guardrails, reports, responses, shards, statistics
+from glcb._api import decisions, guardrails, reports, responses, statistics, workers
 from glcb._api.decoders import decoders_of
 from glcb._api.errors import exception_of
 from glcb._api.requests import EXPERIMENT_NAME, ChangeArguments, CreationArguments
@@ -50,7 +50,7 @@ Reward = tuple[str, float] | tuple[str, float, str] | Mapping[str, Any]
 ``value``, and optionally ``slot``, ``examined``, ``metrics`` and ``idempotency_key``."""
 _REWARD_FIELDS = ("id", "value", "slot", "examined", "metrics", "idempotency_key")
 
-_DECODERS = decoders_of(decisions, guardrails, reports, responses, shards, statistics)
+_DECODERS = decoders_of(decisions, guardrails, reports, responses, statistics, workers)
 _JSON = "application/json"
 _DECISION_ID = re.compile(DECISION_ID)
 
@@ -93,10 +93,10 @@ class Request:
     idempotent: bool = True
     """Whether the request can be sent again after it may have reached the service."""
 
-    def httpx_arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``httpx.Client.stream``."""
+    def httpx_arguments(self, url: str | None = None) -> dict[str, Any]:
+        """Return the arguments of ``httpx.Client.stream``; by default, the URL is relative to the service."""
         headers = {} if self.content is None else {"Content-Type": self.media_type}
-        return {"method": self.method, "url": self.path, "content": self.content, "headers": headers}
+        return {"method": self.method, "url": url or self.path, "content": self.content, "headers": headers}
 
 
 @dataclass(frozen=True)
@@ -136,19 +136,24 @@ def list_experiments() -> Request:
     return Request("GET", "v1/experiments")
 
 
-def list_shards() -> Request:
-    """List shards and nodes."""
-    return Request("GET", "v1/shards")
+def list_workers() -> Request:
+    """List the workers."""
+    return Request("GET", "v1/workers")
 
 
-def restart_shards() -> Request:
-    """Restart all shards."""
-    return Request("POST", "v1/shards/restart", idempotent=False)
+def restart_workers() -> Request:
+    """Restart all workers."""
+    return Request("POST", "v1/workers/restart", idempotent=False)
 
 
-def drain_node(node: str, draining: bool) -> Request:
-    """Drain a node, or let it own shards again."""
-    return Request("PATCH", f"v1/nodes/{quote(node, safe='')}", _encode({"draining": draining}))
+def drain_worker(worker: str, draining: bool) -> Request:
+    """Drain a worker, or take it back."""
+    return Request("PATCH", f"v1/workers/{quote(worker, safe='')}", _encode({"draining": draining}))
+
+
+def move_experiment(name: str, worker: str | None) -> Request:
+    """Move an experiment to a worker."""
+    return Request("POST", "v1/workers/move", _encode({"experiment": name, "worker": worker}))
 
 
 def create(name: str, arms: Any, settings: Mapping[str, Any]) -> Request:

@@ -10,8 +10,9 @@ import httpx
 
 from glcb._api.requests import CreationArguments
 from glcb._api.responses import ExperimentInfo, ExperimentList
-from glcb._api.shards import NodeInfo, ShardList
+from glcb._api.workers import WorkerList
 from glcb.client import _requests
+from glcb.client._direct import Owners
 from glcb.client._requests import Request, Response, parse
 from glcb.client._retries import Answer, Attempts, NoAnswer, RetryPolicy
 from glcb.client.sync_experiment import Experiment
@@ -34,6 +35,9 @@ class Client:
     retry_for
         Seconds for which a request is retried when the service does not respond or is not ready; 0 for a
         single attempt. Every decision and reward carries an idempotency key, so that retries are safe.
+    direct
+        Whether to send requests directly to the worker that owns their experiment, if the service has several
+        and its setting ``advertise`` permits it. If a worker cannot be reached, requests go to ``url``.
     transport
         An httpx transport, for tests and special network setups.
 
@@ -59,11 +63,15 @@ class Client:
         *,
         timeout: float = 10.0,
         retry_for: float = 30.0,
+        direct: bool = False,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = url
         self._retry_policy = RetryPolicy.checked(retry_for)
+        self._owners: Owners | None = None
         self._http = httpx.Client(**_requests.httpx_options(url, api_key, timeout), transport=transport)
+        if direct:
+            self._owners = Owners(url)
 
     def create(
         self,
@@ -122,54 +130,80 @@ class Client:
         """
         return parse(self._send(_requests.list_experiments()), ExperimentList).experiments
 
-    def shards(self) -> ShardList:
-        """Return the processes that own the experiments, if there are several, and their nodes.
+    def workers(self) -> WorkerList:
+        """Return the workers of the service, if it has several.
 
         Returns
         -------
-        ShardList
-            The shards and the nodes.
+        WorkerList
+            The workers.
         """
-        return parse(self._send(_requests.list_shards()), ShardList)
+        return parse(self._send(_requests.list_workers()), WorkerList)
 
-    def restart_shards(self) -> ShardList:
-        """Restart all shards, one after the other, without rejecting a request. Returns immediately.
+    def restart_workers(self) -> WorkerList:
+        """Restart all workers, one after the other, without rejecting a request. It does not wait for that.
 
         Returns
         -------
-        ShardList
-            The shards before the restart; a shard has been restarted once its ``generation`` is larger.
+        WorkerList
+            The workers before the restart.
 
         Raises
         ------
         NotSupported
             If the service is one process.
         """
-        return parse(self._send(_requests.restart_shards()), ShardList)
+        return parse(self._send(_requests.restart_workers()), WorkerList)
 
-    def drain_node(self, node: str, *, draining: bool = True) -> NodeInfo:
-        """Move all shards off a node of the cluster. Returns immediately.
+    def drain_worker(self, worker: str, *, draining: bool = True) -> WorkerList:
+        """Let all experiments leave a worker, and none come back. It does not wait for that.
 
         Parameters
         ----------
-        node
-            Node id or unique prefix, address, or host name.
+        worker
+            The name of the worker.
         draining
-            False to let the node own shards again.
+            False to let the worker have experiments again.
 
         Returns
         -------
-        NodeInfo
-            The node.
+        WorkerList
+            The workers.
 
         Raises
         ------
         ServiceError
-            If no node, or more than one, matches.
+            If there is no such worker.
         NotSupported
             If the service is one process.
         """
-        return parse(self._send(_requests.drain_node(node, draining)), NodeInfo)
+        return parse(self._send(_requests.drain_worker(worker, draining)), WorkerList)
+
+    def move_experiment(self, name: str, worker: str | None) -> WorkerList:
+        """Move an experiment to a worker, where it stays; the others of its partition move, too.
+
+        Parameters
+        ----------
+        name
+            The experiment.
+        worker
+            The name of the worker; None for any.
+
+        Returns
+        -------
+        WorkerList
+            The workers. It does not wait for the move.
+
+        Raises
+        ------
+        UnknownExperiment
+            If there is no such experiment.
+        ServiceError
+            If there is no such worker.
+        NotSupported
+            If the service is one process.
+        """
+        return parse(self._send(_requests.move_experiment(name, worker)), WorkerList)
 
     def close(self) -> None:
         """Close all connections."""
@@ -198,9 +232,30 @@ class Client:
             time.sleep(pause)
 
     def _exchange(self, request: Request) -> Answer | NoAnswer:
-        """Send a request once."""
+        """Send a request once: to the owner of its experiment if that is known, otherwise to the service."""
+        owners = self._owners
+        if owners is None:
+            return self._exchange_at(request, None)
+        if owners.wants_to_learn(request.path):
+            answer = self._exchange_at(_requests.list_workers(), None)
+            if isinstance(answer, Answer) and answer.status == 200:
+                owners.learn(parse(Response(answer.content), WorkerList))
+            else:
+                owners.learn(None)
+        url = owners.url(request.path)
+        outcome = self._exchange_at(request, url)
+        if url is not None and isinstance(outcome, NoAnswer):
+            owners.fail()
+            if not outcome.sent:
+                return self._exchange_at(request, None)
+        return outcome
+
+    def _exchange_at(self, request: Request, url: str | None) -> Answer | NoAnswer:
+        """Send a request once, to the service by default."""
         try:
-            with self._http.stream(**request.httpx_arguments()) as response:
+            with self._http.stream(**request.httpx_arguments(url)) as response:
+                if url is not None and self._owners is not None:
+                    self._owners.note_answer(response)
                 if request.download is None or not response.is_success:
                     return Answer.of(response, response.read())
                 with request.download.open() as file:
@@ -208,4 +263,4 @@ class Client:
                         file.write(chunk)
                 return Answer.of(response, b"")
         except httpx.RequestError as error:
-            return NoAnswer.of(error, self.url)
+            return NoAnswer.of(error, url or self.url)

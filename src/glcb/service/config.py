@@ -87,8 +87,6 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Snapshots kept per experiment."""
     session_hours: float = 12
     """Hours after which a person who has signed in to the dashboard must sign in again."""
-    shard_seconds: float = 5
-    """With several processes: time after which one that does not respond is replaced."""
     write_seconds: float = 30
     """Time a client has to read what was sent, at most 64 KB, before the connection is aborted."""
     unload_seconds: float = 900
@@ -167,16 +165,16 @@ class ServiceSettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=T
         Meta(
             ge=1,
             le=256,
-            description="Processes among which the experiments are divided. More than one needs PostgreSQL "
-            "and Ray.",
+            description="Processes among which the experiments are divided; with the executor ray, those on "
+            "each node. More than one needs PostgreSQL.",
             extra={"when_to_change": "If one core is not enough for all experiments."},
         ),
     ] = 1
     executor: Annotated[
         Literal["local", "ray"],
         _about(
-            "Where the experiments are: local, or ray for a Ray cluster, which needs PostgreSQL.",
-            "To use several machines.",
+            "What starts the workers: local for this process, or ray for a Ray cluster.",
+            "To let Ray place the workers on several machines.",
         ),
     ] = "local"
     address: Annotated[
@@ -184,6 +182,22 @@ class ServiceSettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=T
         _about(
             "Address of the Ray cluster. By default, that of the environment variable RAY_ADDRESS.",
             "With `executor=ray`.",
+        ),
+    ] = None
+    inner_address: Annotated[
+        Annotated[str, Meta(pattern=r"^[^/\s]+$")] | None,
+        _about(
+            "Address of this machine, with a port or without, at which workers of other machines reach it. "
+            "By default, all workers are on one machine.",
+            "To run workers on several machines, with the same database.",
+        ),
+    ] = None
+    advertise: Annotated[
+        Annotated[str, Meta(pattern=r"^https?://[^\s/]+$")] | None,
+        _about(
+            "URL at which clients reach this worker directly, without a path. It has a port of its own, by "
+            "default a free one; several workers have successive ports.",
+            "To let clients send requests to the owner of an experiment: `Client(url, direct=True)`.",
         ),
     ] = None
     high_water_file: Annotated[
@@ -325,9 +339,9 @@ class ServiceSettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = 365
 
     @property
-    def has_shards(self) -> bool:
-        """Whether the experiments are in other processes."""
-        return self.workers > 1 or self.executor == "ray"
+    def has_workers(self) -> bool:
+        """Whether the experiments are divided among several processes."""
+        return self.workers > 1 or self.executor == "ray" or self.inner_address is not None
 
 
 class ServiceSettingRow(NamedTuple):

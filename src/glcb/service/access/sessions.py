@@ -1,7 +1,7 @@
 """Sessions of people: an API key is exchanged for a random token, which is stored as a digest and expires.
 
-The sessions in memory are those in the database; other front ends of a service with shards learn of changes
-within a second or two. A session lasts no longer than its API key.
+The sessions in memory are those in the database; other workers learn of changes within a second or two, and
+of a new session when it is used. A session lasts no longer than its API key.
 """
 
 import secrets
@@ -17,6 +17,8 @@ from glcb.service.storage.tables import sessions
 
 MAX_SESSIONS = 100
 """Sessions of one API key; a new one replaces the oldest."""
+_LEARN_SECONDS = 0.2
+"""Minimum time between two readings that an unknown token triggers."""
 
 
 class StoredSession(NamedTuple):
@@ -50,6 +52,9 @@ class Sessions:
         self.seconds = seconds
         self._clock = clock
         self._changes = 0
+        self.is_shared = False
+        """Whether other processes open sessions, too."""
+        self._learned_at = 0.0
         self._open = self._read()
 
     def _read(self) -> dict[str, StoredSession]:
@@ -59,7 +64,7 @@ class Sessions:
         return {token: StoredSession(key, expires) for token, key, expires in rows}
 
     async def reload(self) -> None:
-        """Read the sessions again: another front end may have changed them."""
+        """Read the sessions again: another worker may have changed them."""
         before = self._changes
         stored = await self._database.threads.run(self._read)
         if self._changes == before:  # otherwise a session that was opened meanwhile could be missing
@@ -87,6 +92,13 @@ class Sessions:
         self._open[digest(token)] = session
         self._changes += 1
         return token, session.expires
+
+    async def learn(self, token: str) -> None:
+        """Read the sessions again if another worker may have opened one with this token."""
+        now = time.monotonic()
+        if self.is_shared and digest(token) not in self._open and now - self._learned_at > _LEARN_SECONDS:
+            self._learned_at = now
+            await self.reload()
 
     def find(self, token: str) -> tuple[ApiKey, float] | None:
         """Return the API key of a session and when the session expires; None if it is over."""

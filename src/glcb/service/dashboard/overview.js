@@ -1,7 +1,7 @@
 /** The overview: all experiments. */
 
 import { ask } from "./api.js";
-import { clusterPanel } from "./cluster.js";
+import { workersPanel } from "./workers.js";
 import { createExperiment } from "./create.js";
 import { h, keyed, mark, say } from "./dom.js";
 import { errorsIn } from "./errors.js";
@@ -21,8 +21,8 @@ export function overviewPage(main) {
   const empty = emptyState();
   main.append(h("div", { class: "heading" }, h("div", {}, h("h1", {}, "Experiments"), summary), add), list, empty);
   main.append(...skeletons());
-  const cluster = clusterPanel();
-  main.append(cluster.element);
+  const workers = workersPanel();
+  main.append(workers.element);
   const update = keyed(list, (one) => one.name, card);
 
   const polling = live(
@@ -42,7 +42,7 @@ export function overviewPage(main) {
   return {
     stop() {
       polling.stop();
-      cluster.stop();
+      workers.stop();
     },
   };
 }

@@ -28,8 +28,11 @@ def serve_demo(settings: ServiceSettings) -> None:
     Raises
     ------
     InvalidSettings
-        The database contains API keys, which the simulated visitors do not have.
+        The database contains API keys, which the simulated visitors do not have; or there are several
+        workers.
     """
+    if settings.has_workers:
+        raise InvalidSettings("the demo is one process: leave out --workers, --executor and inner_address")
 
     async def prepare(database: Database) -> None:
         if list_keys(database):

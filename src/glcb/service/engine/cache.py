@@ -139,7 +139,7 @@ class ExperimentCache:
 
     def __init__(self, database: Database, journal: Journal, settings: ServiceSettings, clock: Clock) -> None:
         self.rows: dict[str, ExperimentRow] = {}
-        """All experiments by name."""
+        """All experiments of this process by name."""
         self.loaded: dict[str, LoadedExperiment] = {}
         self.broken: dict[str, str] = {}
         """Why an experiment cannot be loaded, if retrying does not help."""
@@ -156,8 +156,30 @@ class ExperimentCache:
 
     async def refresh(self) -> None:
         """Read the list of experiments from the database."""
-        rows = await self._database.threads.run(self._database.experiments)
+        rows = await self._database.threads.run(self._database.experiments, self._database.partitions)
         self.rows = {row.name: row for row in rows}
+
+    async def adopt(self, partitions: frozenset[int]) -> list[ExperimentRow]:
+        """Add the experiments of partitions; return them. :meth:`open_all` has to open some of them."""
+        rows = await self._database.threads.run(self._database.experiments, partitions)
+        for row in rows:
+            self.rows[row.name] = row
+            if _replayed_events(row):
+                self.unopened.add(row.name)
+        return rows
+
+    async def release(self, name: str) -> None:
+        """Save an experiment, and forget it. Nobody uses it meanwhile."""
+        while name in self._loading or name in self.loaded:
+            load = self._loading.get(name)
+            if load is not None:
+                load.stop()
+                await asyncio.wait([load.task])
+            if name in self.loaded:
+                await self.unload(self.loaded[name])
+        self.rows.pop(name, None)
+        self.broken.pop(name, None)
+        self.unopened.discard(name)
 
     @contextlib.contextmanager
     def change_of_rows(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ loaded again.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import defaultdict
@@ -41,6 +42,7 @@ from glcb.service.process.clock import Clock, PlausibleClock
 from glcb.service.process.metrics import Activity
 from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
+from glcb.service.storage.ownership import partition_of
 from glcb.service.views.responses import experiment_info
 
 log = logging.getLogger("glcb.service")
@@ -88,11 +90,39 @@ class Engine:
         if isinstance(self._clock, PlausibleClock):
             self._clock.start_after(max((row.last_event_at for row in self.cache.rows.values()), default=0.0))
         self._opening = self.run_in_background(self.cache.open_all())
-        if self._database.shard is None:
+        if self._database.partitions is None:
             await self.evaluations.start()
             self.run_in_background(self._sweep())
-        else:  # other shards take care of theirs
-            await self.evaluations.start({row.id for row in self.cache.rows.values()})
+
+    async def adopt(self, partitions: frozenset[int]) -> None:
+        """Start to serve the experiments of partitions that this worker owns from now on."""
+        added = await self.cache.adopt(partitions)
+        latest = max((row.last_event_at for row in added), default=0.0)
+        if isinstance(self._clock, PlausibleClock) and latest > self._clock():
+            self._clock.start_after(latest)
+        await self.evaluations.start({row.id for row in added})
+        if 0 in partitions:  # one worker sweeps for all
+            self.run_in_background(self._sweep())
+
+    async def release(self, partitions: frozenset[int]) -> None:
+        """Save the experiments of partitions, and forget them: another worker will own them.
+
+        Raises
+        ------
+        StorageError
+            Something may still be written for them.
+        """
+        rows = [row for row in self.cache.rows.values() if partition_of(row.name) in partitions]
+        ids = {row.id for row in rows}
+        await self.evaluations.cancel(ids, "the experiment has moved to another worker: start it again")
+        for row in rows:
+            await self.cache.release(row.name)
+            self.activity.pop(row.name, None)
+        await self.cache.settle_rows()
+        if self._database.threads.is_stalled:
+            raise StorageError("the database has not answered: retry")
+        self.cache.require_storage()
+        self._database.forget(ids)
 
     async def opened(self) -> None:
         """Wait until the experiments that had events to replay at the start are open."""
@@ -124,7 +154,8 @@ class Engine:
             state = loaded.experiment.state
             can_time_out = state.settings.reward_timeout is not None and state.status != "archived"
             if can_time_out and not loaded.lock.locked():
-                await self.apply_many(name, "settle", [b""])
+                with contextlib.suppress(ApiError):  # it is being opened again, or moves to another worker
+                    await self.apply_many(name, "settle", [b""])
         if self.cache.unopened and self._opening.done():
             self._opening = self.run_in_background(self.cache.open_all())
         now = time.monotonic()
@@ -343,7 +374,7 @@ class Engine:
                 return await self.read(name, experiment_info), False
             limits.check_settings(settings, self.settings)
             existing = len(self.cache.rows)
-            if self._database.shard is not None:
+            if self._database.partitions is not None:
                 existing = await self._database.threads.run(self._database.count_experiments)
             if existing >= self.settings.max_experiments:
                 raise ApiError("too_many", f"there are already {existing:,} experiments: delete one first")
@@ -371,9 +402,9 @@ class Engine:
                 self.cache.rows[name] = row  # until the list is read again
                 raise
         self.activity.pop(name, None)
-        await self.evaluations.forget(row.id)
-        # In a shard only this one: a snapshot of another one may still be written by its own shard.
-        self.run_in_background(self._sweep(None if self._database.shard is None else row.id, loaded))
+        await self.evaluations.cancel({row.id}, "the experiment was deleted")
+        # A worker only this one: a snapshot of another one may still be written by its own worker.
+        self.run_in_background(self._sweep(None if self._database.partitions is None else row.id, loaded))
 
     async def _sweep(self, experiment: int | None = None, loaded: LoadedExperiment | None = None) -> None:
         """Remove the rows of deleted experiments, after a snapshot of ``loaded`` that is being written."""
@@ -382,7 +413,7 @@ class Engine:
         await self._database.threads.run(self._database.sweep, experiment)
 
     async def confirm(self) -> None:
-        """Wait until everything before is on disk; in a shard, raise StorageError if it was taken over."""
+        """Wait until everything before is on disk; raise StorageError if this worker has been replaced."""
         await self.journal.submit(self.journal.generation(0), 0, ())
 
     async def change(

@@ -99,7 +99,7 @@ class Evaluations:
         Parameters
         ----------
         experiments
-            The ids of the experiments of this shard; None for all experiments.
+            The ids of the experiments that this worker has adopted; None for all experiments.
         """
         for row in await self._run(stored.unfinished):
             if experiments is not None and row.experiment not in experiments:
@@ -116,10 +116,10 @@ class Evaluations:
         self._stopping = True
         await self._cancel(list(self._active.values()), "the service was stopped: start it again")
 
-    async def forget(self, experiment: int) -> None:
-        """Cancel the evaluations of an experiment that has been deleted."""
-        own = [entry for entry in self._active.values() if entry.job.experiment == experiment]
-        await self._cancel(own, "the experiment was deleted")
+    async def cancel(self, experiments: Container[int], reason: str) -> None:
+        """Cancel the evaluations of some experiments."""
+        own = [entry for entry in self._active.values() if entry.job.experiment in experiments]
+        await self._cancel(own, reason)
 
     async def _cancel(self, entries: list[_QueuedEvaluation], reason: str) -> None:
         for entry in entries:

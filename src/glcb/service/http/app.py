@@ -28,6 +28,8 @@ Router = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _CLIENT_CLOSED_REQUEST = 499
 """The status recorded for a request whose client disconnected."""
+_MISDIRECTED_REQUEST = 421
+"""The status recorded for a request whose experiment has moved to another worker."""
 _QUIET_SECONDS = 60.0
 """Time for which an error that its client cannot see is not logged again."""
 _SMALL_BYTES = 65_536
@@ -98,7 +100,12 @@ class Application:
         except ApiError as error:
             await wire.send_json(send, wire.error_answer(error))
 
-    async def reject(self, problem: ApiError, _scope: Scope, _receive: Receive, send: Send) -> None:
+    async def refuse(self, problem: ApiError, scope: Scope, send: Send) -> None:
+        """Answer a request that does not get further."""
+        answer = personalizer.error_answer if scope["path"].startswith(PREFIX) else wire.error_answer
+        await wire.send_json(send if self._cors is None else self._cors.permit(scope, send), answer(problem))
+
+    async def reject(self, problem: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that the server could not parse."""
         if self._serving is not None:
             self._serving.engine.metrics.add_request("none", status_of(problem), 0.0)
@@ -128,6 +135,9 @@ class _Serving:
                 await wire.send_json(recorder, refusal)
         except (wire.Disconnected, ClientDisconnect):
             recorder.status = _CLIENT_CLOSED_REQUEST
+        except wire.Misdirected:
+            recorder.status = _MISDIRECTED_REQUEST
+            raise
         finally:
             lease: Lease | None = scope.get("glcb.lease")
             if lease is not None:
@@ -150,7 +160,7 @@ class _Serving:
             else:
                 content = await self._decisions.answer(asked, scope, receive)
                 await wire.send_json(recorder, JsonAnswer(200, content))
-        except (wire.Disconnected, ClientDisconnect):
+        except (wire.Disconnected, wire.Misdirected, ClientDisconnect):
             raise
         except Exception as error:
             if recorder.has_started:
@@ -195,9 +205,9 @@ class _Recorder:
             size = next(lengths, len(message.get("body", b"")))
             if lease is not None and size > _SMALL_BYTES:
                 lease.take(size)
+            start, self._start = self._start, None
+            await self._send(start)  # a worker may find here that it has been replaced
             self.has_started = True
-            await self._send(self._start)
-            self._start = None
         await self._send(message)
 
 

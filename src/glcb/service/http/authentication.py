@@ -78,7 +78,7 @@ class Authenticator:
         secret = _secret(headers)
         if secret:
             return await self.find(secret)
-        person = None if self._people is None else self._people.recognize(scope, headers)
+        person = None if self._people is None else await self._people.recognize(scope, headers)
         if person is None:
             raise ApiError("unauthorized", "an API key is required: send it as Authorization: Bearer KEY")
         return person

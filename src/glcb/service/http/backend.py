@@ -1,4 +1,4 @@
-"""What answers requests: an engine in this process, or the shards of a cluster."""
+"""What applies decisions and rewards: the engine, or the engine with tracing."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -32,16 +32,3 @@ class Backend(Protocol):
 
     def count_error(self, name: str | None, error: ApiError) -> None:
         """Count an error response."""
-
-
-class RunningBackend(Backend, Protocol):
-    """A backend that this process starts and stops."""
-
-    async def start(self) -> None:
-        """Prepare to answer requests."""
-
-    async def stop(self) -> None:
-        """Save everything."""
-
-    async def tick(self) -> None:
-        """Do periodic work."""

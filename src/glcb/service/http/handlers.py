@@ -14,7 +14,7 @@ from glcb._api import requests
 from glcb._api.guardrails import LOCAL, ArmChanges, ArmPause
 from glcb._api.requests import EXPERIMENT_NAME, encode
 from glcb._api.responses import ExperimentList, Explanation, PublicRanking, Status
-from glcb._api.shards import ShardList
+from glcb._api.workers import WorkerList
 from glcb.service.access.api_keys import ApiKey
 from glcb.service.core import limits, models
 from glcb.service.core.experiment import Experiment
@@ -55,10 +55,6 @@ class PartedResponse(Response):
     def __init__(self, parts: Iterable[bytes | memoryview], media_type: str) -> None:
         self._parts = deque(parts)
         super().__init__(headers={"content-length": str(sum(map(len, self._parts)))}, media_type=media_type)
-
-    def join(self) -> bytes:
-        """Return the whole body."""
-        return b"".join(self._parts)
 
     async def __call__(self, scope: wire.Scope, receive: wire.Receive, send: wire.Send) -> None:
         """Send the response."""
@@ -324,17 +320,21 @@ class Handlers:
 
     # ---- the service itself ---------------------------------------------------------------------
 
-    async def list_shards(self, _request: Request) -> Response:
-        """Return an empty list: all experiments are in this process."""
-        return _json(ShardList())
+    async def list_workers(self, _request: Request) -> Response:
+        """Return an empty list: the service is this process."""
+        return _json(WorkerList())
 
-    async def restart_shards(self, _request: Request) -> Response:
-        """Refuse it: all experiments are in this process."""
-        raise _NO_SHARDS
+    async def restart_workers(self, _request: Request) -> Response:
+        """Reject it: the service is this process."""
+        raise _one_process()
 
-    async def change_node(self, _request: Request) -> Response:
-        """Refuse it: all experiments are in this process."""
-        raise _NO_SHARDS
+    async def change_worker(self, _request: Request) -> Response:
+        """Reject it: the service is this process."""
+        raise _one_process()
+
+    async def move_experiment(self, _request: Request) -> Response:
+        """Reject it: the service is this process."""
+        raise _one_process()
 
     async def ready(self, _request: Request) -> Response:
         """Readiness probe: fail while the database is unavailable or takes too long."""
@@ -362,9 +362,10 @@ class Handlers:
         return pages().home()
 
 
-_NO_SHARDS = ApiError(
-    "not_supported", "this service is one process without shards: stop it and start it again"
-)
+def _one_process() -> ApiError:
+    return ApiError(
+        "not_supported", "this service is one process: stop it, and start it with `glcb serve --workers N`"
+    )
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from glcb._api import guardrails, personalizer, reports, requests, responses, sessions, shards, statistics
+from glcb._api import guardrails, personalizer, reports, requests, responses, sessions, statistics, workers
 from glcb._api.errors import ERROR_CODES
 from glcb._api.personalizer import PersonalizerErrorResponse
 from glcb._api.requests import EXPERIMENT_NAME, ExperimentChanges, ExperimentSettings
@@ -28,7 +28,7 @@ _PATH_PARAMETERS = {
     "name": {"type": "string", "pattern": f"^{EXPERIMENT_NAME.pattern}$"},
     "id": {"type": "string", "minLength": 1},
     "arm": {"type": "string", "minLength": 1, "maxLength": 200},
-    "node": {"type": "string", "minLength": 1},
+    "worker": {"type": "string", "minLength": 1},
 }
 
 Schema = dict[str, Any]
@@ -46,7 +46,7 @@ def document() -> Schema:
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     references = dict(zip(kinds, schemas, strict=True))
     for name, schema in components.items():
-        modules = (requests, responses, personalizer, sessions, shards, statistics, reports, guardrails)
+        modules = (requests, responses, personalizer, sessions, statistics, workers, reports, guardrails)
         _describe_attributes(schema, next(getattr(one, name) for one in modules if hasattr(one, name)))
     for settings in (ExperimentSettings, ExperimentChanges):
         _describe_settings(components[settings.__name__])

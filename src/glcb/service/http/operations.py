@@ -3,7 +3,7 @@
 import re
 from typing import Any, NamedTuple
 
-from glcb._api import guardrails, personalizer, requests, responses, sessions, shards, statistics
+from glcb._api import guardrails, personalizer, requests, responses, sessions, statistics, workers
 from glcb._api.reports import Report
 from glcb.integrations.personalizer import PREFIX, VERSION
 from glcb.service.access.api_keys import Role
@@ -39,6 +39,8 @@ class Operation(NamedTuple):
     codes: tuple[str, ...] = ()
     """Error codes beyond those common to all operations."""
     query: tuple[tuple[str, dict[str, Any]], ...] = ()
+    also: Role | None = None
+    """Another role that is sufficient."""
 
     @property
     def is_session(self) -> bool:
@@ -282,19 +284,25 @@ OPERATIONS = (
         "End all sessions of the same API key.", status=204,
     ),
     Operation(
-        "GET", "/v1/shards", "list_shards", "read",
-        "List the processes that own the experiments, if there are several, and their nodes.",
-        None, shards.ShardList,
+        "GET", "/v1/workers", "list_workers", "read",
+        "List the workers of the service, if it has several. Keys with the role decide may do so, too.",
+        None, workers.WorkerList, also="decide",
     ),
     Operation(
-        "POST", "/v1/shards/restart", "restart_shards", "admin",
-        "Restart all shards, one after the other, with the settings of the process that answers.",
-        None, shards.ShardList, 202, ("not_supported",),
+        "POST", "/v1/workers/restart", "restart_workers", "admin",
+        "Restart all workers, one after the other.",
+        None, workers.WorkerList, 202, ("not_supported",),
     ),
     Operation(
-        "PATCH", "/v1/nodes/{node}", "change_node", "admin",
-        "Drain a node of the cluster, or take it back: its id, the beginning of it, its address or host.",
-        shards.NodeChanges, shards.NodeInfo, 200, ("unknown_node", "not_supported"),
+        "POST", "/v1/workers/move", "move_experiment", "admin",
+        "Move an experiment to a worker, together with all others of its partition.",
+        workers.MoveRequest, workers.WorkerList, 202,
+        ("unknown_worker", "unknown_experiment", "not_supported"),
+    ),
+    Operation(
+        "PATCH", "/v1/workers/{worker}", "change_worker", "admin",
+        "Drain a worker: its experiments move to others, and none come back; or end that.",
+        workers.WorkerChanges, workers.WorkerList, 200, ("unknown_worker", "not_supported"),
     ),
     Operation("GET", LIVENESS, "health", None, "Liveness probe.", None, responses.Status),
     Operation("GET", READINESS, "ready", None, "Readiness probe.", None, responses.Status),
@@ -303,6 +311,9 @@ OPERATIONS = (
     Operation("GET", JAVASCRIPT, "javascript", None, "Get the JavaScript client.", None, "text/javascript"),
     Operation("GET", "/", "home", None, "Get the dashboard.", None, "text/html"),
 )  # fmt: skip
+
+DECISION_ROUTES = frozenset(operation.path for operation in OPERATIONS if operation.is_decision)
+"""The routes of decisions and rewards: a successful response means that something is on disk."""
 
 _PATTERNS = {
     path: re.compile(re.sub(r"{\w+}", "[^/]+", path.replace("{arm}", "(?s:.+)")))

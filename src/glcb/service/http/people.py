@@ -63,7 +63,7 @@ class People:
         self._proxies = [ipaddress.ip_network(address) for address in settings.trusted_proxies]
         self._spent_until: dict[str, float] = {}
 
-    def recognize(self, scope: Scope, headers: Mapping[bytes, bytes]) -> ApiKey | None:
+    async def recognize(self, scope: Scope, headers: Mapping[bytes, bytes]) -> ApiKey | None:
         """Return what a person may do, as an API key; None if the request names nobody.
 
         Raises
@@ -73,6 +73,7 @@ class People:
         """
         token = session_token(headers)
         if token is not None:
+            await self.sessions.learn(token)
             found = self.sessions.find(token)
             if found is None:
                 raise ApiError("unauthorized", "the session is over: sign in again")

@@ -13,7 +13,7 @@ import asyncio
 import functools
 import logging
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import httptools
 from uvicorn.config import Config
@@ -22,7 +22,6 @@ from uvicorn.server import ServerState
 
 from glcb.service.errors import ApiError
 from glcb.service.http import wire
-from glcb.service.http.app import Application
 from glcb.service.http.errors import HttpError
 from glcb.service.http.wire import Message, Receive, Scope, Send
 
@@ -61,6 +60,16 @@ class _Unacceptable(ValueError):
         self.problem = problem
 
 
+class Answering(Protocol):
+    """An ASGI application that also answers requests which could not be parsed."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+    async def reject(self, problem: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that could not be parsed."""
+
+
 class Connections:
     """All connections of a server. Uvicorn calls it to make one.
 
@@ -74,7 +83,7 @@ class Connections:
         The number of connections beyond which one is aborted.
     """
 
-    def __init__(self, app: Application, timeouts: Timeouts, max_connections: int) -> None:
+    def __init__(self, app: "Answering", timeouts: Timeouts, max_connections: int) -> None:
         self.app = app
         self.timeouts = timeouts
         self._max_connections = max_connections
@@ -133,6 +142,7 @@ class Connection(HttpToolsProtocol):
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, loop)
+        self.app = connections.app
         self._all = connections
         self._active: RequestResponseCycle | None = None
         """The request that is being answered. Those in ``pipeline`` wait for it; ``cycle`` is the newest."""

@@ -100,7 +100,8 @@ class Routes:
             name: str | None = self._answers.experiment_of(key)
         else:
             name = request.path_params.get("name")
-        authorize(key, role, name)
+        also = operation.also
+        authorize(key, also if also is not None and key.has_role(also) else role, name)
         request.scope["glcb.experiment"] = name
         lease = request.scope["glcb.lease"] = self._admission.lease(key, name)
         request.state.key = key

@@ -50,6 +50,10 @@ class Disconnected(OSError):
     """The client is gone, or too slow."""
 
 
+class Misdirected(Exception):
+    """Another worker owns the experiment by now. Nothing has been done."""
+
+
 # ---- requests -----------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def sqlite_file(url: URL) -> Path | None:
 # ---- connections --------------------------------------------------------------------------------
 
 
-def connect(url: URL, deadline: float, read_only: bool = False) -> Engine:
+def connect(url: URL, deadline: float, read_only: bool = False, idle: float | None = None) -> Engine:
     """Return a pool of connections whose commits are durable.
 
     Parameters
@@ -82,6 +82,8 @@ def connect(url: URL, deadline: float, read_only: bool = False) -> Engine:
         Seconds after which a statement fails, or a wait for a lock.
     read_only
         Whether all writes fail. A missing SQLite file is not created.
+    idle
+        Seconds after which PostgreSQL ends an idle transaction; by default, those of ``deadline``.
 
     Raises
     ------
@@ -90,7 +92,7 @@ def connect(url: URL, deadline: float, read_only: bool = False) -> Engine:
     """
     make = _sqlite_engine if url.get_backend_name() == "sqlite" else _postgresql_engine
     try:
-        return make(url, deadline, read_only)
+        return make(url, deadline, read_only, deadline if idle is None else min(idle, deadline))
     except ImportError as error:
         raise MissingExtra(f"the database {url.get_backend_name()} needs a driver: {error}") from error
 
@@ -101,7 +103,7 @@ def disconnect(engine: Engine) -> None:
     engine.dispose()
 
 
-def _sqlite_engine(url: URL, deadline: float, read_only: bool) -> Engine:
+def _sqlite_engine(url: URL, deadline: float, read_only: bool, _idle: float) -> Engine:
     if read_only:
         location = Path(str(url.database)).absolute().as_uri()
         url = url.set(database=location, query={"mode": "ro", "uri": "true"})
@@ -116,7 +118,7 @@ def _sqlite_engine(url: URL, deadline: float, read_only: bool) -> Engine:
     return engine
 
 
-def _postgresql_engine(url: URL, deadline: float, read_only: bool) -> Engine:
+def _postgresql_engine(url: URL, deadline: float, read_only: bool, idle: float) -> Engine:
     settings: dict[str, Any] = {
         "connect_timeout": 5,
         "tcp_user_timeout": 10_000,
@@ -129,7 +131,12 @@ def _postgresql_engine(url: URL, deadline: float, read_only: bool) -> Engine:
     engine = create_engine(
         url, pool_pre_ping=True, pool_timeout=deadline, connect_args=settings, hide_parameters=True
     )
-    event.listen(engine, "connect", lambda connection, _record: _configure_postgresql(connection, deadline))
+    limits = {
+        "statement_timeout": deadline,
+        "lock_timeout": deadline,
+        "idle_in_transaction_session_timeout": idle,
+    }
+    event.listen(engine, "connect", lambda connection, _record: _configure_postgresql(connection, limits))
     return engine
 
 
@@ -147,11 +154,10 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _configure_postgresql(connection: Any, deadline: float) -> None:
-    milliseconds = max(1, round(1000 * deadline))
+def _configure_postgresql(connection: Any, limits: Mapping[str, float]) -> None:
     with connection.cursor() as cursor:
-        for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
-            cursor.execute(f"SET {name} TO {milliseconds}")
+        for name, seconds in limits.items():
+            cursor.execute(f"SET {name} TO {max(1, round(1000 * seconds))}")
         cursor.execute("SELECT current_setting('synchronous_commit')")
         if cursor.fetchone()[0] == "off":  # override the cluster: acknowledged events must be on disk
             cursor.execute("SET synchronous_commit TO on")

@@ -5,7 +5,7 @@ import logging
 import math
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from glcb.service.storage.connection import (
     storage_errors,
 )
 from glcb.service.storage.marks import MarkFile
-from glcb.service.storage.ownership import TAKEN_OVER, Epoch, Shard, claim_shards
+from glcb.service.storage.ownership import LEASE_SECONDS, TAKEN_OVER, Epoch, keep_worker, partition_of
 from glcb.service.storage.rows import ExperimentRow, Pruned, SnapshotRow
 from glcb.service.storage.tables import (
     DELETE,
@@ -87,7 +87,8 @@ def open_database(settings: ServiceSettings) -> "Database":
         folder = Path(settings.data).absolute().parent
         if not folder.is_dir():
             raise InvalidSettings(f"there is no folder {folder} for the data file: create it first")
-    return Database(database_url(settings), settings.storage_seconds, settings.high_water_file)
+    idle = LEASE_SECONDS if settings.has_workers else None
+    return Database(database_url(settings), settings.storage_seconds, settings.high_water_file, idle=idle)
 
 
 def open_existing_database(settings: ServiceSettings) -> "Database":
@@ -114,6 +115,8 @@ class Database:
         nowhere for PostgreSQL.
     read_only
         Refuse all writes, and create nothing.
+    idle
+        Seconds after which PostgreSQL ends an idle transaction; by default, those of ``deadline``.
     """
 
     def __init__(
@@ -123,11 +126,12 @@ class Database:
         high_water_file: str | None = None,
         *,
         read_only: bool = False,
+        idle: float | None = None,
     ) -> None:
         self.url = parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.deadline = deadline
-        self.engine = connect(self.url, deadline, read_only)
+        self.engine = connect(self.url, deadline, read_only, idle)
         self.threads = StorageThreads(_THREADS, deadline)
         self.export_threads = StorageThreads(_EXPORT_THREADS, deadline)
         file = sqlite_file(self.url)
@@ -147,8 +151,8 @@ class Database:
         self._files: locks.SqliteFiles | None = None
         self._keeper: Any = None
         self._epoch = Epoch()
-        self.shard: Shard | None = None
-        """The shard that this process owns; None if it owns the whole database, or nothing."""
+        self.partitions: frozenset[int] | None = None
+        """The partitions of this worker; None if this process is the whole service."""
         if read_only:
             return
         try:
@@ -246,27 +250,51 @@ class Database:
         self._epoch.release()
 
     @contextlib.contextmanager
-    def locked(self, timeout: float) -> Iterator[None]:
-        """Keep others off PostgreSQL, for shards; raise StorageError if one still runs after ``timeout``."""
-        with contextlib.closing(locks.AdvisoryLock(self.engine)) as lock:
+    def joining(self, worker: str, incarnation: str) -> Iterator[tuple[Connection, bool]]:
+        """Be one of several workers after the block, in whose transaction it joins (:meth:`Epoch.join`)."""
+        epoch = Epoch()
+        with self._transaction() as connection:
+            yield connection, epoch.join(connection, worker, incarnation)
+        self._epoch, self.partitions = epoch, frozenset()
+
+    def leave(self) -> None:
+        """Write nothing from now on."""
+        self._epoch.release()
+
+    @contextlib.contextmanager
+    def share(self, timeout: float) -> Iterator[None]:
+        """Keep services that are one process off PostgreSQL; raise StorageError if one still runs then."""
+        with contextlib.closing(locks.AdvisoryLock(self.engine, is_shared=True)) as lock:
             locks.wait_for(lock, timeout)
             self._lock = lock
-            yield
+            try:
+                yield
+            finally:
+                self._lock = None
 
-    def claim(self, token: str, shards: int) -> str:
-        """Return the claim that shards need (:func:`claim_shards`); raise StorageError if another has it."""
-        self.watch()
-        with self._transaction() as connection:
-            return claim_shards(connection, token, shards)
+    @contextlib.contextmanager
+    def quiet(self, worker: str, others: Mapping[str, str]) -> Iterator[tuple[Connection, set[str]]]:
+        """Yield a connection like :meth:`write`, once no earlier transaction of this worker can commit.
 
-    def take_shard(self, claim: str, shard: Shard, generation: int = 1) -> None:
-        """Own a shard from now on, and fence its earlier owner; raise StorageError if another is newer."""
+        Parameters
+        ----------
+        worker
+            The name of this worker.
+        others
+            The incarnations of other workers, by name. Those that can still write are yielded, too, and stay
+            so until the commit.
+        """
         with self._transaction() as connection:
-            self._epoch.take_shard(connection, claim, shard.number, generation)
-        self.shard = shard
+            alive = set()
+            for name in sorted({worker, *others}):  # all workers lock rows in the same order
+                if name == worker:
+                    self._epoch.fence(connection)
+                elif keep_worker(connection, name, others[name]):
+                    alive.add(name)
+            yield connection, alive
 
     def confirm(self) -> None:
-        """Raise StorageError unless this process still owns its shard. Call it like :meth:`append`.
+        """Raise StorageError unless this process is still a worker. Call it like :meth:`append`.
 
         What it read before is then current: nobody else can have written meanwhile.
         """
@@ -490,8 +518,8 @@ class Database:
 
     # ---- experiments ----------------------------------------------------------------------------
 
-    def experiments(self) -> list[ExperimentRow]:
-        """Return all experiments, or those of the shard, sorted by name."""
+    def experiments(self, partitions: Container[int] | None = None) -> list[ExperimentRow]:
+        """Return all experiments, or those of some partitions, sorted by name."""
         last = (
             select(func.max(events.c.sequence))
             .where(events.c.experiment == experiments.c.id)
@@ -517,20 +545,35 @@ class Database:
         columns = (experiments.c.id, experiments.c.name, last, stored.sequence, stored.summary, at)
         with self.read() as connection:
             named = select(*columns).select_from(joined).where(~experiments.c.name.startswith(DELETED_PREFIX))
+            if partitions is not None:
+                all_names = connection.execute(select(experiments.c.id, experiments.c.name)).all()
+                own = [number for number, name in all_names if partition_of(name) in partitions]
+                named = named.where(experiments.c.id.in_(own))
             rows = connection.execute(named.order_by(experiments.c.name)).all()
         return [
             ExperimentRow(number, name, max(last or 0, taken or 0), taken or 0, summary or b"", at or 0.0)
             for number, name, last, taken, summary, at in rows
-            if self.shard is None or self.shard.owns(name)
         ]
 
+    def experiment_names(self) -> list[str]:
+        """Return the names of all experiments, sorted."""
+        named = select(experiments.c.name).where(~experiments.c.name.startswith(DELETED_PREFIX))
+        with self.read() as connection:
+            return list(connection.execute(named.order_by(experiments.c.name)).scalars())
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Forget the last events of experiments that another worker owns from now on."""
+        for number in ids:
+            self._heads.pop(number, None)
+            self._written.pop(number, None)
+
     def experiment_id(self, name: str) -> int | None:
-        """Return the id of an experiment in any shard, or None."""
+        """Return the id of an experiment in any partition, or None."""
         with self.read() as connection:
             return connection.execute(select(experiments.c.id).where(experiments.c.name == name)).scalar()
 
     def count_experiments(self) -> int:
-        """Return the number of experiments in all shards."""
+        """Return the number of experiments in all partitions."""
         named = select(func.count()).where(~experiments.c.name.startswith(DELETED_PREFIX))
         with self.read() as connection:
             return int(connection.execute(named).scalar_one())

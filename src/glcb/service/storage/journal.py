@@ -88,8 +88,8 @@ class Journal:
     def submit(self, generation: int, experiment: int, events: Sequence[Event]) -> asyncio.Future[None]:
         """Queue events; return a future that is done when they and all earlier ones are on disk.
 
-        Without events, the future waits for the events of other callers. In a shard, it also confirms that no
-        other process has taken the shard, so that what the caller has read is current.
+        Without events, the future waits for the events of other callers. A worker of several also confirms
+        that it has not been replaced, so that what the caller has read is current.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Journal:
             if generation != self.generation(experiment):
                 raise StorageError(self.failure or "the database was briefly unavailable: retry")
             if not (rows or self._queue or self._separated or self._writing):
-                if self._database.shard is None:
+                if self._database.partitions is None:
                     done.set_result(None)
                     return done
                 if self.failure is not None:  # nothing is confirmed until the database is available again
@@ -169,7 +169,7 @@ class Journal:
             try:
                 if rows:
                     self._database.append(rows)
-                elif self._database.shard:
+                elif self._database.partitions is not None:
                     self._database.confirm()
             except RejectedEvents as error:
                 self._separate(entries, str(error))

@@ -90,10 +90,19 @@ class FileLock:
 
 
 class AdvisoryLock:
-    """A PostgreSQL advisory lock. It lasts as long as its connection and is acquired again after a loss."""
+    """A PostgreSQL advisory lock. It lasts as long as its connection and is acquired again after a loss.
 
-    def __init__(self, engine: Engine) -> None:
+    Parameters
+    ----------
+    engine
+        The connections of the database.
+    is_shared
+        Whether others can have the lock at the same time, if theirs is shared too.
+    """
+
+    def __init__(self, engine: Engine, is_shared: bool = False) -> None:
         self._engine = engine
+        self._function = "pg_try_advisory_lock_shared" if is_shared else "pg_try_advisory_lock"
         self._connection: Connection | None = None
 
     def acquire(self) -> bool:
@@ -109,9 +118,8 @@ class AdvisoryLock:
     def _try(self) -> bool:
         if self._connection is None:
             self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        return bool(
-            self._connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _ADVISORY_KEY}).scalar()
-        )
+        query = text(f"SELECT {self._function}(:n)")
+        return bool(self._connection.execute(query, {"n": _ADVISORY_KEY}).scalar())
 
     def check(self) -> None:
         """Do nothing: only a query could tell, and the epoch is compared anyway."""

@@ -1,15 +1,14 @@
 """Fencing: every transaction verifies that its process still owns the database.
 
-A service that owns a whole database raises the epoch at its start. A service with shards claims the database
-with an epoch of its own, and every shard has a further row, which the process that takes the shard raises. A
-process whose row was raised or removed by another can neither write nor confirm that its state is current.
-
-A shard that moves gets a process of the next generation. Once it has taken the shard, processes of earlier
-generations cannot take it back, even if they are started again.
+A service that is one process owns the whole database, and raises the epoch at its start. A service with
+several workers divides the experiments into partitions. Each worker has a row of its own, which plays the
+part of the epoch: whoever takes the partitions of a worker removes its row first, and thereby waits for its
+transactions. A worker without its row can neither write nor confirm that what it has read is current. One row
+per worker is as good as one per partition: a worker gives a partition away only after it has stopped using
+it, and in a transaction that waits for all earlier ones of its own.
 """
 
 import zlib
-from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -17,46 +16,30 @@ from glcb._errors import StorageError
 from glcb.service.storage.tables import about
 
 TAKEN_OVER = "another service has taken over this database: stop this one, or restart it"
+PARTITIONS = 256
+"""The experiments of a service with several workers are divided into this many parts."""
+LEASE_SECONDS = 3.0
+"""Others may take the partitions of a worker that has not renewed its lease for this long. PostgreSQL ends
+its
+transactions if they are idle for as long: a process that was stopped in one would keep others from that."""
 
 _EPOCH = "epoch"
-_LAYOUT = "shards"
-_SHARD_PREFIX = "shard-"
-PLAN = f"{_SHARD_PREFIX}plan"
-"""The name of the row with the plan of the shards: it is removed with them."""
+_WORKERS = "workers"
+"""The row that says that the epoch is that of a service with workers."""
+_PREFIX = "worker-"
 
 
-class Shard(NamedTuple):
-    """One of the parts into which the experiments of a database are divided."""
+def partition_of(experiment: str) -> int:
+    """Return the number of the partition of an experiment.
 
-    number: int
-    total: int
-    """Number of shards."""
-
-    def owns(self, experiment: str) -> bool:
-        """Return whether an experiment belongs to this shard."""
-        return shard_of(experiment, self.total) == self.number
-
-
-class Owner(NamedTuple):
-    """The process that took a shard last."""
-
-    claim: str
-    """The claim of its service."""
-    generation: int
-    """0 if no process of this service has taken the shard yet."""
-
-
-def shard_of(experiment: str, count: int) -> int:
-    """Return the number of the shard of an experiment.
-
-    >>> [shard_of(name, 4) for name in ("homepage", "checkout", "search")]
-    [2, 2, 3]
+    >>> [partition_of(name) for name in ("homepage", "checkout", "search")]
+    [238, 78, 167]
     """
-    return zlib.crc32(experiment.encode()) % count
+    return zlib.crc32(experiment.encode()) % PARTITIONS
 
 
 class Epoch:
-    """The row by which one process owns the database, or a shard of it."""
+    """The row by which a process owns the database, or is one of several workers."""
 
     def __init__(self) -> None:
         self.name = _EPOCH
@@ -66,7 +49,7 @@ class Epoch:
     @property
     def probe(self) -> str:
         """The name of the row that tries whether the database accepts writes."""
-        return "probe" if self.name == _EPOCH else f"probe-{self.name}"
+        return "probe" if self.name == _EPOCH else f"probe-{self.name}"[:64]
 
     def check(self, found: str | None) -> None:
         """Raise StorageError unless the value that was found is that of this process."""
@@ -88,71 +71,56 @@ class Epoch:
     def take_database(self, connection: Connection) -> None:
         """Own the whole database, once no transaction of an earlier service can commit."""
         self.value = _raise_epoch(connection)
+        connection.execute(delete(about).where(about.c.name == _WORKERS))
+        connection.execute(delete(about).where(about.c.name.startswith(_PREFIX)))
 
-    def take_shard(self, connection: Connection, claim: str, number: int, generation: int) -> None:
-        """Own a shard, once no transaction of its earlier owner can commit.
+    def join(self, connection: Connection, worker: str, incarnation: str) -> bool:
+        """Be a worker from now on, once no transaction of a service that is one process can commit.
 
-        Raises
-        ------
-        StorageError
-            Another service has claimed the database since ``claim``, or a process of a later generation has
-            taken the shard.
+        Return whether this is the first worker since then: what earlier workers have left does not count.
+
+        Parameters
+        ----------
+        connection
+            A connection in a transaction.
+        worker
+            The name of the worker. A row that it has already is replaced.
+        incarnation
+            Identifies this process.
         """
-        found = connection.execute(_value(_EPOCH).with_for_update(read=True)).scalar()
-        name = f"{_SHARD_PREFIX}{number}"
-        owner = connection.execute(_value(name).with_for_update()).scalar()
-        if found != claim or owner is None:
-            raise StorageError(TAKEN_OVER)
-        _, last, owners = owner.split(".")
-        if int(last) > generation:
-            raise StorageError(TAKEN_OVER)
-        value = f"{claim}.{generation}.{int(owners) + 1}"
-        connection.execute(update(about).where(about.c.name == name).values(value=value))
-        self.name, self.value = name, value
+        connection.execute(_value(_EPOCH).with_for_update())  # one after the other
+        is_first = connection.execute(_value(_WORKERS)).scalar() is None
+        if is_first:
+            epoch = _raise_epoch(connection)
+            connection.execute(insert(about).values(name=_WORKERS, value=epoch))
+        remove_worker(connection, worker)
+        self.name, self.value = f"{_PREFIX}{worker}", incarnation
+        connection.execute(insert(about).values(name=self.name, value=incarnation))
+        return is_first
 
     def release(self) -> None:
         """Write nothing from now on: a thread that hangs must not, either."""
         self.value = "released"
 
 
-def claim_shards(connection: Connection, token: str, count: int) -> str:
-    """Claim the database for a service with shards; return the claim, which its shards need.
-
-    Parameters
-    ----------
-    connection
-        A connection in a transaction.
-    token
-        Identifies the service. If it has the newest claim already, the claim and its shards stay as they are.
-    count
-        The number of shards.
-    """
-    epoch = connection.execute(_value(_EPOCH).with_for_update()).scalar()
-    layout = f"{token} {count}"
-    if connection.execute(_value(_LAYOUT)).scalar() == layout:
-        return str(epoch)
-    claim = _raise_epoch(connection)
-    rows = [{"name": f"{_SHARD_PREFIX}{number}", "value": f"{claim}.0.0"} for number in range(count)]
-    rows += [{"name": _LAYOUT, "value": layout}, {"name": PLAN, "value": "{}"}]
-    connection.execute(insert(about), rows)
-    return claim
+def remove_worker(connection: Connection, worker: str, incarnation: str | None = None) -> None:
+    """Keep a worker from writing, once none of its transactions can commit any more."""
+    row = about.c.name == f"{_PREFIX}{worker}"
+    if incarnation is not None:
+        row &= about.c.value == incarnation
+    connection.execute(delete(about).where(row))
 
 
-def owner_of(connection: Connection, number: int) -> Owner:
-    """Return the process that took a shard last."""
-    owner = connection.execute(_value(f"{_SHARD_PREFIX}{number}")).scalar()
-    if owner is None:
-        return Owner("", 0)
-    claim, generation, _ = owner.split(".")
-    return Owner(claim, int(generation))
+def keep_worker(connection: Connection, worker: str, incarnation: str) -> bool:
+    """Return whether a worker can write, and keep others from removing it until the commit."""
+    found = connection.execute(_value(f"{_PREFIX}{worker}").with_for_update(read=True)).scalar()
+    return bool(found == incarnation)
 
 
 def _raise_epoch(connection: Connection) -> str:
-    """Raise the epoch and remove all shards, once none of their transactions can commit; return the epoch."""
+    """Raise the epoch, once no transaction of its owner can commit; return it."""
     epoch = str(int(connection.execute(_value(_EPOCH).with_for_update()).scalar() or 0) + 1)
     connection.execute(update(about).where(about.c.name == _EPOCH).values(value=epoch))
-    connection.execute(delete(about).where(about.c.name.startswith(_SHARD_PREFIX)))
-    connection.execute(delete(about).where(about.c.name == _LAYOUT))
     return epoch
 
 

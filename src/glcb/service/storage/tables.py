@@ -5,8 +5,10 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Connection,
+    DateTime,
     Float,
     Integer,
     LargeBinary,
@@ -22,6 +24,8 @@ from glcb._formats import DATABASE
 
 MAX_AUTHOR = 200
 """Characters in the name of a person or an API key."""
+MAX_WORKER_NAME = 48
+"""Characters in the name of a worker."""
 
 metadata = MetaData()
 
@@ -121,6 +125,42 @@ evaluations = Table(
     Column("result", LargeBinary),
     sqlite_autoincrement=True,
 )
+
+# Only services with several workers have these tables, so they do not belong to the format of a database.
+worker_metadata = MetaData()
+
+workers = Table(
+    "glcb_workers",
+    worker_metadata,
+    Column("name", String(MAX_WORKER_NAME), primary_key=True),
+    Column("incarnation", String(32), nullable=False),  # identifies the process, also after it has ended
+    Column("address", Text, nullable=False),  # where other workers reach it
+    Column("advertise", Text),  # where clients reach it, if they may
+    Column("host", Text, nullable=False),
+    Column("process", Integer, nullable=False),
+    Column("expires", DateTime(timezone=True), nullable=False),
+    Column("stopping", Boolean, nullable=False),
+    Column(
+        "restarts", Integer, nullable=False
+    ),  # number of rolling restarts that were requested at its start
+)
+
+partitions = Table(
+    "glcb_partitions",
+    worker_metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("worker", String(32)),  # the incarnation of its owner
+    Column("epoch", BigInteger, nullable=False),
+)
+
+# What administrators want: the worker of a partition, and the workers without partitions.
+pins = Table(
+    "glcb_pins",
+    worker_metadata,
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("worker", String(MAX_WORKER_NAME), nullable=False),
+)
+drains = Table("glcb_drains", worker_metadata, Column("worker", String(MAX_WORKER_NAME), primary_key=True))
 
 DELETED_PREFIX = "-"
 """Starts the placeholder name of a deleted experiment; no valid name starts with it. The last event of a
