@@ -87,7 +87,7 @@ def test_workers_are_shown_if_there_are_any(opened: Open, server: Server, width:
         {**busy, "name": "w-3", "trouble": None, "draining": True},
     ]
     page = opened("about:blank", width, scheme)
-    answer = {"workers": workers, "owners": None, "pins": {}}
+    answer: dict[str, object] = {"workers": workers, "owners": None, "pins": {}}
     page.route("**/v1/workers", lambda route: route.fulfill(json=answer))
     page.goto(server.url)
     panel = page.locator(".workers")
