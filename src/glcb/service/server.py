@@ -232,9 +232,11 @@ class Service:
             handlers = Handlers(engine, self._database, admission, traced)
             answers: Answers = handlers
             if worker is not None:
-                answers = await worker.start(engine, authenticator, handlers)
+                answers = await worker.answers(engine, authenticator, handlers)
             routes = Routes(answers, session_routes, settings, authenticator, admission)
             self._app.open(traced, authenticator, admission, routes.app)
+            if worker is not None:
+                await worker.start(engine)
         except Exception as error:
             self._failure = error
             self._server.should_exit = True

@@ -23,6 +23,7 @@ from sqlalchemy import (
     insert,
     literal,
     select,
+    text,
     update,
 )
 from sqlalchemy.exc import SQLAlchemyError
@@ -273,7 +274,9 @@ class Database:
                 self._lock = None
 
     @contextlib.contextmanager
-    def quiet(self, worker: str, others: Mapping[str, str]) -> Iterator[tuple[Connection, set[str]]]:
+    def quiet(
+        self, worker: str, others: Mapping[str, str], seconds: float
+    ) -> Iterator[tuple[Connection, set[str]]]:
         """Yield a connection like :meth:`write`, once no earlier transaction of this worker can commit.
 
         Parameters
@@ -283,8 +286,11 @@ class Database:
         others
             The incarnations of other workers, by name. Those that can still write are yielded, too, and stay
             so until the commit.
+        seconds
+            How long to wait for other transactions.
         """
         with self._transaction() as connection:
+            connection.execute(text(f"SET LOCAL lock_timeout TO {round(1000 * seconds)}"))
             alive = set()
             for name in sorted({worker, *others}):  # all workers lock rows in the same order
                 if name == worker:

@@ -176,6 +176,8 @@ class Dispatcher:
     async def _exchange(self, peer: Peer, scope: Scope, body: "_Body", epoch: int, send: Send) -> int | None:
         """Send a request once, and its response on; return the epoch instead if the partition has moved."""
         settings, path = self._settings, scope["path"]
+        if body.is_gone:
+            raise _unavailable()
         is_model = path.endswith("/model")
         is_large = (
             is_model
@@ -201,7 +203,8 @@ class Dispatcher:
                     reply = await connection.ask(request_head(scope, hop, length), body.content)
                 if reply.status == MOVED:
                     return int(header_of(reply, EPOCH) or 0)
-                reply.headers.append((_OWNER, peer.row.name.encode()))
+                if peer.row.advertise is not None:
+                    reply.headers.append((_OWNER, peer.row.name.encode()))
                 await _send_on(reply, send)
             except Broken:
                 peer.report("the connection is broken")
@@ -224,6 +227,7 @@ class Dispatcher:
                     raise wire.Disconnected
                 await connection.send_part(message["body"])
                 body.forget()
+                body.is_gone = True
                 more = message["more_body"]
             return await connection.reply()
 
@@ -282,6 +286,8 @@ class _Body:
         self._next = 0
         self.size = 0
         self.is_complete = False
+        self.is_gone = False
+        """Whether parts of it were passed on, and not kept."""
 
     @property
     def content(self) -> bytes:

@@ -86,10 +86,13 @@ class Membership:
         self._renewed_at = self._steady_since = time.monotonic()
 
     async def begin(self, engine: Engine) -> None:
-        """Take the first partitions, and open them."""
+        """Take the first partitions. :meth:`run` renews the lease from then on."""
         self._engine = engine
         await self.refresh()
         await self._work()
+
+    async def opened(self) -> None:
+        """Wait until the first partitions are open."""
         if self._adopting is not None:
             await asyncio.wait([self._adopting])
 
@@ -198,10 +201,14 @@ class Membership:
         dead = [one for one in self.view.workers if not one.is_live]
         # After an outage of the database, all leases have expired, and nobody is dead.
         if dead and time.monotonic() - self._steady_since >= LEASE_SECONDS:
+            deadline = time.monotonic() + RENEW_SECONDS  # the lease must be renewed meanwhile
             for one in dead:
-                with contextlib.suppress(StorageError):
+                with contextlib.suppress(StorageError):  # its transactions have not ended yet
                     if await self._threads.run(partitions.take_over, self._database, one):
-                        log.warning("a worker is replaced", extra={"worker": one.name, "pid": one.process})
+                        about = {"worker": one.name, "pid": one.process}
+                        log.warning("a worker is replaced", extra=about)
+                if time.monotonic() > deadline:
+                    break
             await self.refresh()
         changes = wanted_changes(self.view, self.row.name)
         if changes.take:

@@ -28,7 +28,8 @@ from glcb.service.storage.tables import about, drains, partitions, pins, worker_
 RENEW_SECONDS = 1.0
 """Every worker renews its lease, reads who owns what, and takes or gives partitions this often."""
 _LOCK_SECONDS = 0.5
-"""Time that a transaction waits for those of a worker whose partitions it takes, before the next attempt."""
+"""Time that a transaction that takes or gives partitions waits for others before it fails. Meanwhile, the
+lease is not renewed."""
 _POLL_SECONDS = 0.1
 _SECRET = "secret"
 _RESTARTS = "restarts"
@@ -304,7 +305,7 @@ def give(database: Database, row: WorkerRow, recipients: Mapping[int, WorkerRow]
     Those whose recipient has died become free.
     """
     others = {one.name: one.incarnation for one in recipients.values()}
-    with database.quiet(row.name, others) as (connection, alive):
+    with database.quiet(row.name, others, _LOCK_SECONDS) as (connection, alive):
         for name in {one.name for one in recipients.values()}:
             numbers = [number for number, one in recipients.items() if one.name == name]
             mine = update(partitions).where(
@@ -316,7 +317,7 @@ def give(database: Database, row: WorkerRow, recipients: Mapping[int, WorkerRow]
 
 def leave(database: Database, row: WorkerRow) -> None:
     """Remove a worker that has stopped; its partitions are free."""
-    with database.quiet(row.name, {}) as (connection, _):
+    with database.quiet(row.name, {}, database.deadline) as (connection, _):
         _remove(connection, row.incarnation)
     database.leave()
 

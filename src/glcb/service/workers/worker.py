@@ -170,8 +170,10 @@ class Worker:
         self._membership = Membership(self._database, self._row, restart)
         await self._membership.join(settings.lock_wait_seconds)
 
-    async def start(self, engine: Engine, authenticator: Authenticator, handlers: Handlers) -> WorkerAnswers:
-        """Take partitions; return what answers requests."""
+    async def answers(
+        self, engine: Engine, authenticator: Authenticator, handlers: Handlers
+    ) -> WorkerAnswers:
+        """Return what answers requests, once :meth:`start` has been called."""
         assert self._membership is not None
         settings, membership = self._settings, self._membership
         secret = await self._database.threads.run(partitions.secret, self._database)
@@ -188,11 +190,17 @@ class Worker:
         timeouts = Timeouts(settings.request_seconds, float("inf"), settings.write_seconds)
         connections = Connections(self._dispatcher.inner, timeouts, _MAX_CONNECTIONS)
         self._listener = Listener(self._inner, secret, connections, self._config)
-        await self._listener.start()
         self._dispatcher.open(membership, peers, engine.confirm, experiment_of)
-        await membership.begin(engine)
-        self._running = asyncio.ensure_future(log_failures(membership.run()))
         return answers
+
+    async def start(self, engine: Engine) -> None:
+        """Take partitions, and answer requests for them."""
+        assert self._membership is not None
+        assert self._listener is not None
+        await self._listener.start()
+        await self._membership.begin(engine)
+        self._running = asyncio.ensure_future(log_failures(self._membership.run()))
+        await self._membership.opened()
 
     async def hand_over(self) -> None:
         """Give all partitions to other workers, if there are any, within ``shutdown_seconds``."""
