@@ -38,18 +38,31 @@ class Metric(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tru
 
 
 class Guardrail(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """A metric that must not fall by more than a tolerated amount."""
+    """A metric that must not fall, or must not rise, by more than a tolerated amount."""
 
     metric: MetricName = REWARD
     """The metric; `reward` is the reward itself."""
-    max_fall: Annotated[float, Meta(ge=0)]
-    """The tolerated fall: a share of the value of `against`, or units of the metric."""
+    max_fall: Annotated[float, Meta(ge=0)] | None = None
+    """The tolerated fall: a share of the value of `against`, or units of the metric. A guardrail has either
+    `max_fall` or `max_rise`."""
+    max_rise: Annotated[float, Meta(ge=0)] | None = None
+    """The tolerated rise, in the same way, for a metric that must not rise."""
     relative: bool = True
-    """Whether `max_fall` is a share."""
+    """Whether `max_fall` or `max_rise` is a share."""
     against: Baseline = "control"
     """What the metric is compared with."""
     pauses: Pauses = "arm"
     """What is paused when the guardrail breaks."""
+
+    @property
+    def rises(self) -> bool:
+        """Whether the metric must not rise."""
+        return self.max_rise is not None
+
+    @property
+    def tolerated(self) -> float:
+        """The tolerated fall or rise."""
+        return self.max_rise if self.max_rise is not None else self.max_fall or 0.0
 
 
 class ArmChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -117,8 +130,10 @@ class GuardrailStatus(Struct, frozen=True, kw_only=True):
     """The metric."""
     against: Baseline
     """What it is compared with."""
-    max_fall: float
-    """The tolerated fall."""
+    max_fall: float | None
+    """The tolerated fall; None if the metric must not rise."""
+    max_rise: float | None
+    """The tolerated rise; None if the metric must not fall."""
     relative: bool
     """Whether it is a share."""
     pauses: Pauses
@@ -133,7 +148,8 @@ class GuardrailStatus(Struct, frozen=True, kw_only=True):
     reference: float | None
     """The estimated mean of the metric under ``against``, in the same decisions."""
     margin: float | None
-    """By how much the value is above the tolerated minimum; negative if it is below."""
+    """By how much the value is above the tolerated minimum, or below the tolerated maximum; negative if it is
+    not."""
     low: float | None
     """Lower bound of the margin, valid at any time."""
     high: float | None
@@ -250,7 +266,7 @@ class SteeringSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     metrics: dict[MetricName, Metric] | UnsetType | None = UNSET
     """Numbers that are reported with rewards, by name."""
     guardrails: list[Guardrail] | UnsetType | None = UNSET
-    """Metrics that must not fall."""
+    """Metrics that must not fall, or must not rise."""
     trust_publishable: bool | UnsetType | None = UNSET
     """Whether guardrails count what publishable API keys report. By default they do not, because visitors
     could break them."""

@@ -355,12 +355,17 @@ def _check_guardrails(settings: ExperimentSettings, shared: bool) -> None:
     if len(set(guardrails)) != len(guardrails):
         raise InvalidSettings("two guardrails are equal: remove one of them")
     for guardrail in guardrails:
+        if (guardrail.max_fall is None) == (guardrail.max_rise is None):
+            raise InvalidSettings(
+                f"the guardrail of {guardrail.metric!r} must have either max_fall or max_rise"
+            )
         low = metric_range(settings, guardrail.metric)[0]
         if guardrail.relative and low < 0:
+            change = "rise" if guardrail.rises else "fall"
             raise InvalidSettings(
-                f"{guardrail.metric!r} can be negative, so that a fall has no share: pass relative=false"
+                f"{guardrail.metric!r} can be negative, so that a {change} has no share: pass relative=false"
             )
-        if guardrail.relative and guardrail.max_fall > 1:
+        if guardrail.relative and guardrail.max_fall is not None and guardrail.max_fall > 1:
             raise InvalidSettings(f"max_fall must be a share of at most 1, got {guardrail.max_fall:g}")
         if guardrail.pauses == "arm" and shared:
             raise InvalidSettings(
