@@ -102,6 +102,8 @@ class ControlLift(Struct, frozen=True, kw_only=True):
 
     n: int
     """Number of decisions from which the lift is estimated."""
+    since: datetime | None
+    """Time of the first of these decisions; None without any."""
     control: float | None
     """The estimated mean reward of the control; None without rewards, like all fields below."""
     difference: float | None
@@ -121,6 +123,9 @@ class ControlLift(Struct, frozen=True, kw_only=True):
     extra_rewards: float | None
     """The estimated sum of rewards that the bandit has gained over the control, in the decisions from which
     the lift is estimated: those since there is a control."""
+    decisions_missing: int | None
+    """About how many more of these decisions the interval needs to exclude zero, if the lift and the variance
+    stay as they are; 0 if it does. None without an interval, or without a lift."""
 
 
 class GuardrailStatus(Struct, frozen=True, kw_only=True):

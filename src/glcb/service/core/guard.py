@@ -52,6 +52,8 @@ class Shares(NamedTuple):
     overall: Float64
     """The probabilities with which arms are served, over the bandit and the holdout."""
     chosen: int
+    values: Float64 | None = None
+    """The predicted rewards of all arms, on a scale from 0 to 1."""
 
     def over_random(self) -> Weights | None:
         """Return the weights for the lift over random assignment, or None if it cannot be estimated."""
@@ -62,7 +64,8 @@ class Shares(NamedTuple):
         return None if self.control is None else self._weights(self.control, MAX_CONTROL_WEIGHT)
 
     def _weights(self, reference: Float64, most: float) -> Weights | None:
-        ratios = self.ratios(self.own - reference)
+        difference = self.own - reference
+        ratios = self.ratios(difference)
         if ratios is None:
             return None
         lowest, highest, chosen = float(ratios.min()), float(ratios.max()), self.chosen
@@ -73,6 +76,9 @@ class Shares(NamedTuple):
             float(reference[chosen] / self.logged[chosen]),
             min(lowest, 0.0),
             max(highest, 0.0),
+            float((difference * ratios).sum()),
+            0.0 if self.values is None else float((difference * self.values).sum()),
+            0.0 if self.values is None else float(self.values[chosen]),
         )
 
     def ratios(self, numerator: Float64) -> Float64 | None:

@@ -97,6 +97,7 @@ class Steering:
         self._arm_guards = any(one.pauses == "arm" for one in or_default(settings.guardrails, []))
         self._paused = frozenset(or_default(settings.paused_arms, []))
         self._has_catalog = has_catalog(settings)
+        self._rewards = reward_range(settings.rewards)
         self._shares = or_default(settings.shares, {})
 
     # ---- before the draw ------------------------------------------------------------------------
@@ -246,6 +247,7 @@ class Steering:
             elif assignment.control or settings.control is not UNSET:
                 control = random
             shares = self._shares_of(own, random, control, slot.probabilities, held, assignment, chosen)
+            shares = shares._replace(values=self._scaled(values))
             if number + 1 < len(slots) and shares.overall[chosen] > 0:
                 base = control if self.serves_control and control is not None else random
                 served = base if self.is_shadow else own
@@ -266,6 +268,12 @@ class Steering:
             )
             yield record, shares
             remaining.remove(chosen)
+
+    def _scaled(self, values: Float64) -> Float64:
+        """Return predicted rewards on a scale from 0 to 1."""
+        low, high = self._rewards
+        scaled: Float64 = np.nan_to_num(((values - low) / (high - low)).clip(0.0, 1.0))
+        return scaled
 
     def _shares_of(
         self,

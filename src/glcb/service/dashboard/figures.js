@@ -2,7 +2,7 @@
 
 import { h, mark, say } from "./dom.js";
 import { count, many, microseconds, NONE, number, percent } from "./format.js";
-import { comparison, fixedHorizonInWords, gained, intervalInWords, liftFigure, liftInWords, mainLift, mainNumber, pointsInWords, verdict } from "./lift.js";
+import { comparison, fixedHorizonInWords, gained, intervalInWords, liftFigure, liftInWords, mainLift, mainNumber, missingInWords, pointsInWords, verdict } from "./lift.js";
 
 /** Return the row of key figures. */
 export function figuresPanel() {
@@ -48,10 +48,11 @@ function liftAnswer() {
   const gain = h("span", { class: "gain" });
   const [interval, drawInterval] = liftFigure();
   const words = h("span", { class: "verdict-words" });
+  const missing = h("span", { class: "hint" });
   const range = h("span", { class: "hint" });
   const points = h("span", { class: "hint" });
   const once = h("span", { class: "hint" });
-  const element = h("div", { class: "lift" }, title, h("dd", {}, value, gain, interval, words, range, points, once));
+  const element = h("div", { class: "lift" }, title, h("dd", {}, value, gain, interval, words, missing, range, points, once));
   return {
     element,
     update(lift, format, experiment, inPeriod) {
@@ -63,6 +64,7 @@ function liftAnswer() {
       drawInterval(lift);
       mark(element, "data-verdict", verdict(lift));
       say(words, liftInWords(lift));
+      say(missing, inPeriod ? "" : missingInWords(lift));
       say(range, intervalInWords(lift, format));
       say(points, pointsInWords(lift, format));
       say(once, fixedHorizonInWords(lift, format));

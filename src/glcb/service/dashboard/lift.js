@@ -1,7 +1,7 @@
 /** Lift over the control or over random assignment, in words and as an interval around zero. */
 
 import { draw, h, mark } from "./dom.js";
-import { percent, signed } from "./format.js";
+import { many, percent, signed } from "./format.js";
 
 /** A lift without any rewards. */
 const NO_LIFT = { n: 0, difference: null, low: null, high: null, fixed_low: null, fixed_high: null, relative: null, extra_rewards: null, confidence: 0.95 };
@@ -49,6 +49,13 @@ export function liftInWords(lift) {
     worse: `Worse than ${lift.over}: see the health checks.`,
     open: "No significant difference yet.",
   }[verdict(lift)];
+}
+
+/** Say about how many decisions are missing until the interval excludes zero. */
+export function missingInWords({ difference, low, high, decisions_missing: missing }) {
+  if (verdict({ low, high }) !== "open" || difference === null || difference === undefined || low === null || low === undefined) return "";
+  if (missing === null || missing === undefined) return "More decisions than can be said are missing until it is certain.";
+  return `About ${many(missing, "more decision")} until it is certain, if the lift stays as it is.`;
 }
 
 /** +102%, or the difference if there is no relative lift. */

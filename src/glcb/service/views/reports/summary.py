@@ -82,6 +82,7 @@ def main_lift(info: ExperimentInfo, curves: Curves) -> tuple[str, LiftEstimate |
         return "random", None
     return "random", LiftEstimate(
         n=lift.n,
+        since=lift.since,
         baseline=lift.random,
         difference=lift.difference,
         low=lift.low,
@@ -91,6 +92,7 @@ def main_lift(info: ExperimentInfo, curves: Curves) -> tuple[str, LiftEstimate |
         confidence=lift.confidence,
         relative=lift.relative,
         extra_rewards=lift.extra_rewards or 0.0,
+        decisions_missing=lift.decisions_missing,
     )
 
 
