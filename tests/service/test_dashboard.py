@@ -306,6 +306,37 @@ def test_a_period_that_starts_later_says_when_its_intervals_hold(
     expect(note).to_be_hidden()
 
 
+def test_both_lifts_are_shown_after_a_control_is_set(opened: Open, server: Server) -> None:
+    from playwright.sync_api import expect
+
+    path = "/v1/experiments/later-control"
+    assert server.client.put(path, {"arms": ARMS, "policy": "linucb", "holdout": 0.2}).status == 201
+    shop = Shop(server.client, "later-control")
+    shop.simulate(300)
+    page = opened(f"{server.url}/#/later-control")
+    figures = page.locator(".key-figures .lift")
+    expect(figures.locator("dt")).to_have_text("Lift over random assignment")
+    expect(figures).to_contain_text(re.compile(r"From \d+ decisions since"))
+    expect(figures.locator(".second-lift")).to_be_empty()
+    assert server.client.ask("PATCH", path, {"control": ARMS[0]}).status == 200
+    expect(figures.locator(".second-lift")).to_contain_text(
+        f"Over the control “{ARMS[0]}”: No decision compares the bandit with the control yet."
+    )
+    expect(figures.locator("dt")).to_have_text("Lift over random assignment")
+    shop.simulate(100)
+    expect(figures.locator("dt")).to_have_text(f"Lift over the control “{ARMS[0]}”")
+    expect(figures.locator(".second-lift")).to_contain_text("Over random assignment: ")
+    expect(figures.locator(".second-lift")).to_contain_text(re.compile(r"from \d+ decisions since"))
+    check_accessibility(page)
+    check_width(page)
+    shown = server.client.get(f"{path}/stats").data
+    assert shown["lift"]["n"] > 200 > shown["control_lift"]["n"] > 0
+    assert shown["lift"]["since"] < shown["control_lift"]["since"]
+    assert (
+        shown["control_lift"]["decisions_missing"] is None or shown["control_lift"]["decisions_missing"] > 0
+    )
+
+
 def test_a_broken_guardrail_is_explained_and_the_control_comes_first(
     opened: Open, server: Server, expected: list[str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 import { h, mark, say } from "./dom.js";
 import { count, many, microseconds, NONE, number, percent } from "./format.js";
-import { comparison, fixedHorizonInWords, gained, intervalInWords, liftFigure, liftInWords, mainLift, mainNumber, missingInWords, pointsInWords, verdict } from "./lift.js";
+import { bothLifts, comparison, fixedHorizonInWords, gained, intervalInWords, liftFigure, liftInWords, mainNumber, missingInWords, pointsInWords, sinceInWords, verdict } from "./lift.js";
 
 /** Return the row of key figures. */
 export function figuresPanel() {
@@ -24,7 +24,7 @@ export function figuresPanel() {
     update({ stats, format, experiment, period }) {
       const { counts } = stats;
       const lift = period?.lift ?? stats.lift;
-      answer.update(mainLift(period ?? stats, comparison(experiment.settings)), format, experiment, Boolean(period));
+      answer.update(bothLifts(period ?? stats, comparison(experiment.settings)), format, experiment, Boolean(period));
       const total = period ? period.points.reduce((sum, point) => sum + point.decisions, 0) : counts.decisions;
       decisions.say(count(total), period ? "in this period" : speed(total));
       bandit.say(format.value(lift.bandit.mean), many(lift.bandit.n, "reward"));
@@ -52,12 +52,15 @@ function liftAnswer() {
   const range = h("span", { class: "hint" });
   const points = h("span", { class: "hint" });
   const once = h("span", { class: "hint" });
-  const element = h("div", { class: "lift" }, title, h("dd", {}, value, gain, interval, words, missing, range, points, once));
+  const from = h("span", { class: "hint" });
+  const second = h("span", { class: "hint second-lift" });
+  const element = h("div", { class: "lift" }, title, h("dd", {}, value, gain, interval, words, missing, range, points, once, from, second));
   return {
     element,
-    update(lift, format, experiment, inPeriod) {
-      const over = lift.over === "random" ? "random assignment" : experiment.settings.control ? `the control “${experiment.settings.control}”` : "the control";
-      say(title, `Lift over ${over}${inPeriod ? ", in this period" : ""}`);
+    update([lift, other], format, experiment, inPeriod) {
+      const { control } = experiment.settings;
+      const reference = ({ over }) => (over === "random" ? "random assignment" : control ? `the control “${control}”` : "the control");
+      say(title, `Lift over ${reference(lift)}${inPeriod ? ", in this period" : ""}`);
       say(value, mainNumber(lift, format));
       const extra = gained(lift, format);
       say(gain, extra ? `${extra} gained` : "");
@@ -68,9 +71,15 @@ function liftAnswer() {
       say(range, intervalInWords(lift, format));
       say(points, pointsInWords(lift, format));
       say(once, fixedHorizonInWords(lift, format));
+      say(from, capitalized(sinceInWords(lift)));
+      const parts = other ? [mainNumber(other, format), intervalInWords(other, format), sinceInWords(other)].filter((part) => part && part !== NONE) : [];
+      const certainty = other ? [liftInWords(other), inPeriod ? "" : missingInWords(other)].filter(Boolean).join(" ") : "";
+      say(second, other ? `Over ${reference(other)}: ${parts.length ? `${parts.join(", ")}. ` : ""}${certainty}` : "");
     },
   };
 }
+
+const capitalized = (text) => text && `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 function figure(label) {
   const value = h("span", { class: "number" }, NONE);

@@ -72,15 +72,20 @@ def _number(x: float) -> str:
 
 
 def main_lift(info: ExperimentInfo, curves: Curves) -> tuple[str, LiftEstimate | None]:
-    """Return the lift over the control if there is one, otherwise over random assignment."""
+    """Return the lift over the control once a decision compares with it, otherwise over random assignment."""
     if curves.control is not None and curves.control.n:
         return "control", curves.control
-    if info.settings.control or info.settings.shadow:
+    lift = _random_lift(curves)
+    if info.settings.shadow or (info.settings.control and lift is None):
         return "control", None
+    return "random", lift
+
+
+def _random_lift(curves: Curves) -> LiftEstimate | None:
     lift = curves.lift
     if lift.difference is None or lift.random is None:
-        return "random", None
-    return "random", LiftEstimate(
+        return None
+    return LiftEstimate(
         n=lift.n,
         since=lift.since,
         baseline=lift.random,
