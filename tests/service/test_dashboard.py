@@ -337,6 +337,60 @@ def test_both_lifts_are_shown_after_a_control_is_set(opened: Open, server: Serve
     )
 
 
+def test_money_has_two_decimals_everywhere_and_what_is_lost_is_not_gained(
+    opened: Open, server: Server
+) -> None:
+    from playwright.sync_api import expect
+
+    path = "/v1/experiments/revenue"
+    settings = {
+        "arms": ["a", "b"],
+        "policy": "uniform",
+        "rewards": [0, 200],
+        "reward_unit": "€",
+        "metrics": {"costs": {"range": [0, 50], "unit": "€"}},
+        "guardrails": [{"metric": "costs", "max_rise": 0.1, "against": "random", "pauses": "experiment"}],
+    }
+    assert server.client.put(path, settings).status == 201
+    contexts = [{"context": {"x": place}} for place in range(200)]
+    decided = server.client.post(f"{path}/decisions/batch", {"decisions": contexts}).data["results"]
+    rewards = [
+        {"id": one["id"], "value": place % 3 * 40.5, "metrics": {"costs": place % 4}}
+        for place, one in enumerate(decided)
+    ]
+    assert server.client.post(f"{path}/rewards", {"rewards": rewards}).status == 200
+    page = opened(f"{server.url}/#/revenue")
+    expect(page.locator(".arms tbody tr")).to_have_count(2)
+    expect(page.locator(".guardrails h3")).to_have_text("costs at most 10% above random assignment")
+    money = re.compile(r"−?[\d,]+(?:\.\d+)? €")
+    shown = money.findall(page.locator("main").inner_text())
+    assert len(shown) > 10
+    assert all(re.fullmatch(r"−?[\d,]+\.\d\d €", amount) for amount in shown), shown
+    formats = page.evaluate(
+        """async () => {
+            const own = document.querySelector("script[type=module]").src;
+            const { rewardFormat } = await import(own.replace("main.js", "format.js"));
+            const clicks = rewardFormat({ rewards: "binary", reward_unit: "clicks" });
+            const euros = rewardFormat({ rewards: [0, 200], reward_unit: "€" });
+            const plain = rewardFormat({ rewards: [0, 10] });
+            return [clicks.gained(-53), clicks.gained(487), euros.gained(-1234.5), euros.value(1.389),
+                euros.difference(-0.5), euros.difference(0.001), plain.value(1.389), plain.gained(3)];
+        }"""
+    )
+    assert formats == [
+        "53 clicks lost",
+        "487 clicks gained",
+        "1,234.50 € lost",
+        "1.39 €",
+        "−0.50 €",
+        "0.00 €",
+        "1.389",
+        "3.000 of reward gained",
+    ]
+    report = server.client.get(f"{path}/report?format=json").data["text"]
+    assert re.search(r"\d\.\d\d € (gained|lost)", report)
+
+
 def test_a_broken_guardrail_is_explained_and_the_control_comes_first(
     opened: Open, server: Server, expected: list[str]
 ) -> None:

@@ -62,8 +62,7 @@ function liftAnswer() {
       const reference = ({ over }) => (over === "random" ? "random assignment" : control ? `the control “${control}”` : "the control");
       say(title, `Lift over ${reference(lift)}${inPeriod ? ", in this period" : ""}`);
       say(value, mainNumber(lift, format));
-      const extra = gained(lift, format);
-      say(gain, extra ? `${extra} gained` : "");
+      say(gain, gained(lift, format));
       drawInterval(lift);
       mark(element, "data-verdict", verdict(lift));
       say(words, liftInWords(lift));

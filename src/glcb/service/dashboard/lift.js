@@ -70,7 +70,7 @@ export const sinceInWords = ({ n, since }) => (n && since ? `from ${many(n, "dec
 /** +102%, or the difference if there is no relative lift. */
 export const mainNumber = (lift, rewards) => (hasRelative(lift) ? signed(percent(lift.relative, Math.abs(lift.relative) < 0.1 ? 1 : 0)) : rewards.difference(lift.difference));
 
-/** +487 rewards, with the unit of the experiment. */
+/** 487 rewards gained, or lost, in the unit of the experiment. */
 export const gained = ({ extra_rewards }, rewards) => (extra_rewards === null || extra_rewards === undefined ? "" : rewards.gained(extra_rewards));
 
 /** 95% interval +79% to +128%. */

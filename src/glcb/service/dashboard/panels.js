@@ -1,7 +1,7 @@
 /** The panels on health, guardrails, rewards and input problems. */
 
 import { draw, h, keyed, mark, say } from "./dom.js";
-import { count, many, number, percent, plain, rewardFormat } from "./format.js";
+import { count, many, percent, plain, quantities, rewardFormat } from "./format.js";
 
 const panel = (id, title, hint, ...content) =>
   h("section", { class: "panel", "aria-labelledby": id }, h("div", { class: "panel-head" }, h("h2", { id }, title), h("p", { class: "hint" }, hint)), content);
@@ -93,19 +93,23 @@ export function guardrailsPanel() {
       for (const one of stats.guardrails ?? []) {
         if (one.arm && one.arm === control && one.against === "control") continue; // nothing to compare
         const key = `${one.metric} ${one.against} ${one.pauses} ${limitInWords(one)}`;
-        const value = one.metric === "reward" ? shownAs(experiment.settings) : withUnit(stats.metrics?.[one.metric]?.unit);
+        const value = one.metric === "reward" ? shownAs(experiment.settings) : metricFormat(experiment, one.metric);
         rules.set(key, { key, rule: one, value, rows: [...(rules.get(key)?.rows ?? []), one] });
       }
       element.hidden = !rules.size && !measured.length;
       update([...rules.values()]);
-      updateMetrics(measured.map(([name, { n, mean, unit }]) => ({ label: `mean ${name}, all arms`, text: withUnit(unit)(mean), note: many(n, "value") })));
+      updateMetrics(measured.map(([name, { n, mean }]) => ({ label: `mean ${name}, all arms`, text: metricFormat(experiment, name)(mean), note: many(n, "value") })));
     },
   };
 }
 
 const shownAs = (settings) => rewardFormat(settings).value;
 
-const withUnit = (unit) => (x) => `${number(x)}${unit ? ` ${unit}` : ""}`;
+/** Return the format of a metric, in its unit. */
+function metricFormat({ settings }, name) {
+  const { unit, range } = settings.metrics?.[name] ?? {};
+  return quantities(unit, range);
+}
 
 /** Return the element of a guardrail: what must hold, and for each arm, or for the bandit, whether it does. */
 function guardrailRule({ rule }) {
