@@ -112,7 +112,7 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     page.locator(".health-checks summary").click()
     expect(page.locator(".health-checks li")).to_have_count(len(truth["health"]))
     page.locator(".health-checks summary").click()
-    assert "bandit" in (page.get_by_role("img", name="Reward over").get_attribute("aria-label") or "")
+    assert "bandit" in (page.get_by_role("img", name="Recent reward over").get_attribute("aria-label") or "")
     page.get_by_text("Show as a table").first.click()
     # The table is filled by the toggle event, which fires after the click has returned.
     lift_table = page.get_by_role("region", name="Lift over time as a table")

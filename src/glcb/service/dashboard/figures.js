@@ -7,8 +7,8 @@ import { bothLifts, comparison, fixedHorizonInWords, gained, intervalInWords, li
 /** Return the row of key figures. */
 export function figuresPanel() {
   const answer = liftAnswer();
-  const bandit = figure("Bandit reward");
-  const holdout = figure("Holdout reward");
+  const bandit = figure("Mean bandit reward");
+  const holdout = figure("Mean holdout reward");
   const agreement = figure("Agreement");
   const decisions = figure("Decisions");
   const matchRate = figure("Match rate");
