@@ -70,7 +70,7 @@ def request_seconds(client: Client) -> dict[str, float]:
 def _wait_until_shown(page: "Page") -> None:
     """Wait for the key figures, all charts and the table of arms."""
     page.locator(".key-figures .lift .number").wait_for()
-    for title in ("Lift over time", "Reward", "Share of each arm"):
+    for title in ("Lift over time", "Recent reward", "Recent share of each arm"):
         page.get_by_role("region", name=title, exact=True).locator("canvas").wait_for()
     page.locator(".arms tbody tr").nth(len(ARMS) - 1).wait_for()
 

@@ -31,6 +31,8 @@ class Scenario(NamedTuple):
 
     name: str
     means: tuple[float, float, float, float]
+    rises: bool = False
+    """Whether the metric must not rise, instead of fall."""
 
 
 class Stop(NamedTuple):
@@ -47,7 +49,17 @@ SCENARIOS = (
     Scenario("no harm: all arms at the tolerated limit, 5% below", (1.0, 0.95, 0.95, 0.95)),
     Scenario("harm: the favorite 20% below", (1.0, 0.8, 1.0, 1.0)),
     Scenario("harm: the favorite 40% below", (1.0, 0.6, 1.0, 1.0)),
+    Scenario("no harm: all arms at the tolerated limit, 5% above", (1.0, 1.05, 1.05, 1.05), rises=True),
+    Scenario("harm: the favorite 20% above", (1.0, 1.2, 1.0, 1.0), rises=True),
+    Scenario("harm: the favorite 40% above", (1.0, 1.4, 1.0, 1.0), rises=True),
 )
+
+
+def guardrail_of(scenario: Scenario, pauses: Pauses) -> Guardrail:
+    """Return the guardrail of a scenario."""
+    if scenario.rises:
+        return Guardrail(metric="kept", max_rise=TOLERATED, pauses=pauses)
+    return Guardrail(metric="kept", max_fall=TOLERATED, pauses=pauses)
 
 
 class Draws(NamedTuple):
@@ -87,9 +99,8 @@ def guarded(traffic: float, pauses: Pauses) -> list[list[GuardedDecision]]:
     ]
 
 
-def stop_in_service(draws: Draws, traffic: float, pauses: Pauses) -> Stop | None:
+def stop_in_service(draws: Draws, traffic: float, guardrail: Guardrail) -> Stop | None:
     """Return when the guardrail breaks, decision by decision, as in the service."""
-    guardrail = Guardrail(metric="kept", max_fall=TOLERATED, pauses=pauses)
     settings = ExperimentSettings(
         arms=list(ARMS),
         control=ARMS[0],
@@ -99,7 +110,7 @@ def stop_in_service(draws: Draws, traffic: float, pauses: Pauses) -> Stop | None
     guard = Guard()
     guard.configure([guardrail])
     ranges = {REWARD: (0.0, 1.0), "kept": (0.0, 1.0)}
-    kinds, looked = guarded(traffic, pauses), 0
+    kinds, looked = guarded(traffic, guardrail.pauses), 0
     for number, (context, arm, value) in enumerate(zip(*map(np.ndarray.tolist, draws), strict=True), start=1):
         decision = kinds[context][arm]
         decision.metrics = {"kept": value}
@@ -112,8 +123,9 @@ def stop_in_service(draws: Draws, traffic: float, pauses: Pauses) -> Stop | None
     return None
 
 
-def stop(draws: Draws, traffic: float, pauses: Pauses) -> Stop | None:
-    """Return the result of :func:`stop_in_service`, computed for all decisions at once."""
+def stop(draws: Draws, traffic: float, guardrail: Guardrail) -> Stop | None:
+    """Return the same, computed for all decisions at once."""
+    pauses, sign = guardrail.pauses, -1 if guardrail.rises else 1
     contexts, chosen, values = draws
     size, kinds = len(values), guarded(traffic, pauses)
     numbers = np.arange(1, size + 1)
@@ -121,7 +133,7 @@ def stop(draws: Draws, traffic: float, pauses: Pauses) -> Stop | None:
     ratio = np.array([[one.ratio for one in row if one] for row in references])[contexts, chosen]
     largest = np.array([max(one.largest for one in row if one) for row in references])[contexts]
     centers = (0.5 + np.cumsum(values) - values) / numbers
-    kept = 1 - TOLERATED
+    limit = 1 - sign * TOLERATED
     if pauses == "arm":
         own = OWN[contexts]
         ratios = np.array([np.frombuffer(row[0].ratios) for row in kinds])[contexts]
@@ -130,8 +142,10 @@ def stop(draws: Draws, traffic: float, pauses: Pauses) -> Stop | None:
         own, hit = np.ones((size, 1)), np.ones((size, 1), bool)
         ratios = np.array([[one.ratio for one in row] for row in kinds])[contexts, chosen][:, None]
     highest = ratios if pauses == "arm" else np.array([row[0].largest for row in kinds])[contexts][:, None]
-    lowest = -kept * own * largest[:, None]
-    estimates = (hit * ratios - kept * own * ratio[:, None]) * (values - centers)[:, None]
+    lowest = -limit * own * largest[:, None]
+    if guardrail.rises:
+        highest, lowest = -lowest, -highest
+    estimates = sign * (hit * ratios - limit * own * ratio[:, None]) * (values - centers)[:, None]
     margins = np.cumsum(estimates + own * TOLERATED * centers[:, None], axis=0)
     above = np.maximum(highest * (1 - centers[:, None]), -lowest * centers[:, None])
     looks, looked = [], 0
@@ -152,14 +166,15 @@ def stop(draws: Draws, traffic: float, pauses: Pauses) -> Stop | None:
 
 def stops(runs: int, decisions: int, traffic: float) -> None:
     """Print how often and how soon guardrails break."""
-    print(f"{runs} runs of {decisions:,} decisions; max_fall {TOLERATED:.0%}, traffic {traffic:.0%}\n")
+    print(f"{runs} runs of {decisions:,} decisions; {TOLERATED:.0%} tolerated, traffic {traffic:.0%}\n")
     print("| metric | pauses | stopped | decisions until then: median, 90% | right arm |")
     print("|:--|:--|--:|--:|--:|")
     for scenario in SCENARIOS:
         for pauses in get_args(Pauses)[:2]:
-            found = [stop(draw(scenario, decisions, traffic, seed), traffic, pauses) for seed in range(runs)]
+            rule = guardrail_of(scenario, pauses)
+            found = [stop(draw(scenario, decisions, traffic, seed), traffic, rule) for seed in range(runs)]
             assert found[:2] == [  # the shortcut is exact
-                stop_in_service(draw(scenario, decisions, traffic, seed), traffic, pauses) for seed in (0, 1)
+                stop_in_service(draw(scenario, decisions, traffic, seed), traffic, rule) for seed in (0, 1)
             ]
             broken = sorted(one for one in found if one is not None)
             row = f"| {scenario.name} | {pauses} | {len(broken) / runs:.1%} |"

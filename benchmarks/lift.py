@@ -6,12 +6,14 @@
     python -m benchmarks.lift segments
 
 ``coverage`` simulates experiments in which the bandit learns, and reports the share of them in which the
-interval contained the true lift so far at every look. ``decisions`` counts the decisions until the interval
-excludes zero, for a bandit that has learned, and compares with the interval of the holdout alone (stitched
-empirical Bernstein bounds of both groups, as in version 0.2). ``holdout`` does so for other sizes of the
-empirical Bernstein bounds of both groups, as in version 0.2). ``holdout`` repeats this for other sizes of the
-interval of any segment excluded zero at any look: with the correction for the number of segments, without it,
-and with the fixed-horizon interval.
+interval contained the true lift so far after every decision, and its width at the end, as a share of that of
+an empirical Bernstein interval, which depends on the declared range of the rewards. A reward is a conversion,
+or the revenue of one: lognormal (median 30, σ = 1) up to a declared maximum of 200. ``decisions`` counts the
+decisions until the interval excludes zero, for a bandit that has learned, and compares with the interval of
+the holdout alone (stitched empirical Bernstein bounds of both groups, as in version 0.2). ``holdout`` does so
+for other sizes of the holdout. ``segments`` simulates experiments without any lift, and reports the share of
+them in which the interval of any segment excluded zero at any look: with the correction for the number of
+segments, without it, and with the fixed-horizon interval.
 """
 
 import argparse
@@ -24,12 +26,20 @@ from typing import NamedTuple
 import numpy as np
 
 from glcb._arrays import Float64
+from glcb.evaluate.sequences import boundaries
 from glcb.service.core.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, Weights, intervals
 from glcb.service.core.open_decisions import OpenDecision
 from glcb.service.core.segments import Segments
 from glcb.service.core.sums import MAX_ARMS
+from glcb.service.core.vitals import MIN_DECISIONS
 
 ARMS, EXPLORATION, HOLDOUT = 6, 0.05, 0.05
+LARGEST = 200.0
+_NORMAL = statistics.NormalDist()
+MEAN_AMOUNT = 30 * math.exp(0.5) * _NORMAL.cdf(math.log(LARGEST / 30) - 1) / LARGEST + _NORMAL.cdf(
+    -math.log(LARGEST / 30)
+)
+"""The mean revenue of a conversion, as a share of the largest."""
 
 
 def weights(chosen: float, lowest: float, highest: float, arms: int, holdout: float) -> Weights | None:
@@ -41,14 +51,14 @@ def weights(chosen: float, lowest: float, highest: float, arms: int, holdout: fl
         The bandit's probability of the chosen arm, and its smallest and largest probability of an eligible
         arm.
     arms
-        Number of eligible arms.
+        Number of eligible arms. All but one have the smallest probability.
     holdout
         Share of the decisions that are uniformly random.
 
     Examples
     --------
     >>> weights(chosen=0.05, lowest=0.05, highest=0.95, arms=2, holdout=0.0)
-    Weights(lift=-9.0, random=10.0, lowest=-9.0, highest=0.47368421052631576)
+    Weights(lift=-9.0, random=10.0, lowest=-9.0, highest=0.47368421052631576, spread=4.26..., ...)
     >>> weights(chosen=1.0, lowest=0.0, highest=1.0, arms=2, holdout=0.0) is None
     True
     """
@@ -57,12 +67,14 @@ def weights(chosen: float, lowest: float, highest: float, arms: int, holdout: fl
     rarest = random + own * lowest
     if rarest <= 0 or uniform - lowest > MAX_WEIGHT * rarest:
         return None
-    actual = random + own * chosen
+    actual, largest = random + own * chosen, random + own * highest
+    spread = (highest - uniform) ** 2 / largest + (arms - 1) * (lowest - uniform) ** 2 / rarest
     return Weights(
         (chosen - uniform) / actual,
         uniform / actual,
         min((lowest - uniform) / rarest, 0.0),
-        max((highest - uniform) / (random + own * highest), 0.0),
+        max((highest - uniform) / largest, 0.0),
+        spread,
     )
 
 
@@ -88,14 +100,21 @@ class Step(NamedTuple):
     rewards: Float64
     chosen: Float64
     """The bandit's probability of the chosen arm."""
+    predicted: Float64
+    """The prediction for the chosen arm."""
+    modeled: Float64
+    """The lift that the predictions of all arms imply."""
     lowest: float
     highest: float
     lift: Float64
     """The true lift."""
 
 
-def simulate(means: Means, runs: int, decisions: int, holdout: float, seed: int) -> Iterator[Step]:
+def simulate(
+    means: Means, runs: int, decisions: int, holdout: float, seed: int, revenue: bool = False
+) -> Iterator[Step]:
     """Simulate experiments with a bandit that follows the means of its recent rewards."""
+    unit = MEAN_AMOUNT if revenue else 1.0
     rng, every = np.random.default_rng(seed), np.arange(runs)
     estimates = np.full((runs, ARMS), 0.5)
     for step in range(decisions):
@@ -105,28 +124,58 @@ def simulate(means: Means, runs: int, decisions: int, holdout: float, seed: int)
         actual = holdout / ARMS + (1 - holdout) * own
         arms = (actual.cumsum(axis=1) < rng.random((runs, 1))).sum(axis=1).clip(max=ARMS - 1)
         rewards = (rng.random(runs) < expected[arms]).astype(float)
+        if revenue:
+            rewards *= np.minimum(rng.lognormal(math.log(30 / LARGEST), 1.0, runs), 1.0)
+        difference, predicted = own - 1 / ARMS, estimates[every, arms]
+        modeled = (difference * estimates).sum(axis=1)
         estimates[every, arms] += 0.02 * (rewards - estimates[every, arms])
-        lift = (own - 1 / ARMS) @ expected
-        yield Step(rewards, own[every, arms], float(own.min()), float(own.max()), lift)
+        lift = unit * (difference @ expected)
+        yield Step(rewards, own[every, arms], predicted, modeled, float(own.min()), float(own.max()), lift)
 
 
-def coverage(world: str, runs: int, decisions: int, every: int, seed: int) -> float:
-    """Return the share of experiments whose interval contained the true lift at every look."""
+class Coverage(NamedTuple):
+    """How good an interval is."""
+
+    covered: float
+    """Share of the experiments whose interval contained the true lift at every look."""
+    width: float
+    """Median width at the end, as a share of that of the empirical Bernstein interval."""
+
+
+def coverage(world: str, runs: int, decisions: int, every: int, seed: int, revenue: bool = False) -> Coverage:
+    """Simulate experiments, and look at the interval of each after so many decisions."""
     sums, truth, found = [LiftSums() for _ in range(runs)], np.zeros(runs), dict[float, Weights | None]()
     covered = np.ones(runs, bool)
-    for number, step in enumerate(simulate(WORLDS[world], runs, decisions, HOLDOUT, seed), 1):
+    for number, step in enumerate(simulate(WORLDS[world], runs, decisions, HOLDOUT, seed, revenue), 1):
         truth += step.lift
         for chosen in np.unique(step.chosen).tolist():
             found[chosen] = weights(chosen, step.lowest, step.highest, ARMS, HOLDOUT)
-        for own, reward, chosen in zip(sums, step.rewards.tolist(), step.chosen.tolist(), strict=True):
-            own.add(reward, found[chosen])  # type: ignore[arg-type]  # the holdout ensures weights
+        columns = (step.rewards, step.chosen, step.modeled, step.predicted)
+        rows = zip(sums, *map(np.ndarray.tolist, columns), strict=True)
+        for own, reward, chosen, modeled, predicted in rows:
+            known = found[chosen]
+            assert known is not None  # the holdout ensures weights
+            known.modeled, known.predicted = modeled, predicted
+            own.add(reward, known, judged=number > MIN_DECISIONS)
         if number % every == 0:
-            for run in np.flatnonzero(covered):
-                own, true = sums[run], truth[run]
-                if abs(own.lift - true) > math.sqrt(own.squares):  # else it is well inside the interval
-                    low, high = intervals([own])[0] or (-1.0, 1.0)
-                    covered[run] = low <= true / number <= high
-    return float(covered.mean())
+            looks = [
+                run
+                for run in np.flatnonzero(covered).tolist()
+                if abs(sums[run].lift - truth[run]) > 2.5 * math.sqrt(sums[run].squares)
+            ]  # the others are well inside the interval
+            for run, interval in zip(looks, intervals([sums[run] for run in looks]), strict=True):
+                low, high = interval or (-1.0, 1.0)
+                covered[run] = low <= truth[run] / number <= high
+    widths = [high - low for low, high in filter(None, intervals(sums))]
+    return Coverage(float(covered.mean()), statistics.median(widths) / statistics.median(_bernstein(sums)))
+
+
+def _bernstein(sums: list[LiftSums]) -> list[float]:
+    """Return the widths of empirical Bernstein intervals."""
+    squares, count = np.array([one.squares for one in sums]), sums[0].n
+    ends = [np.array([getattr(one, side) for one in sums]) for side in ("below", "above")]
+    widths: list[float] = sum(boundaries(squares, one, (1 - CONFIDENCE) / 2) for one in ends).tolist()  # type: ignore[union-attr]
+    return [min(width / count, 2.0) for width in widths]
 
 
 # ---- decisions until the interval excludes zero ---------------------------------------------------
@@ -268,12 +317,15 @@ def print_segments(runs: int, decisions: int) -> None:
 def print_coverage(runs: int, decisions: int) -> None:
     """Print the coverage in each world."""
     print(
-        f"{runs:,} experiments of {decisions:,} decisions, holdout {HOLDOUT:.0%}, a look every 10 decisions\n"
+        f"{runs:,} experiments of {decisions:,} decisions, holdout {HOLDOUT:.0%}, a look at every decision\n"
     )
-    print("| rewards | covered at every look |")
-    print("|:--|--:|")
-    for world in WORLDS:
-        print(f"| {world} | {coverage(world, runs, decisions, 10, seed=0):.2%} |", flush=True)
+    print("| rewards | rates | covered at every look | width |")
+    print("|:--|:--|--:|--:|")
+    for revenue in (False, True):
+        for world in WORLDS:
+            found = coverage(world, runs, decisions, 1, seed=0, revenue=revenue)
+            kind = "revenue" if revenue else "conversions"
+            print(f"| {kind} | {world} | {found.covered:.2%} | {found.width:.2f} |", flush=True)
 
 
 def print_decisions(runs: int) -> None:

@@ -120,7 +120,8 @@ def count_all(decisions: int = 6000, seed: int = 0) -> dict[str, str]:
         reward, chance = random.random(), 0.1 + 0.8 * random.random()
         weighted = weights(chance, min(chance, 0.3), max(chance, 0.3), 3, holdout=0.07)
         assert weighted is not None  # there is a holdout
-        lift.add(reward, weighted)
+        weighted.modeled, weighted.predicted = random.random() - 0.5, random.random()
+        lift.add(reward, weighted, at=at, judged=True)
         arm.add(reward, arm.center)
         guard.add(reward, arm.center, (weighted.lift, weighted.lowest, weighted.highest), chance)
     return {"statistics": _digest({"sums": msgspec.to_builtins(sums)}, {}), "shares": _digest({}, shares)}

@@ -46,7 +46,7 @@ RESULTS = Format("results", 2, ResultsError, "use the glcb that wrote it")
 """Results of benchmarks. Format 1, written by glcb 0.1, has no format line."""
 DATABASE = Format(
     "database",
-    12,
+    15,
     StorageError,
     "keep serving it with the glcb that wrote it, or start a new database with --data or --database",
 )

@@ -112,7 +112,7 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     page.locator(".health-checks summary").click()
     expect(page.locator(".health-checks li")).to_have_count(len(truth["health"]))
     page.locator(".health-checks summary").click()
-    assert "bandit" in (page.get_by_role("img", name="Reward over").get_attribute("aria-label") or "")
+    assert "bandit" in (page.get_by_role("img", name="Recent reward over").get_attribute("aria-label") or "")
     page.get_by_text("Show as a table").first.click()
     # The table is filled by the toggle event, which fires after the click has returned.
     lift_table = page.get_by_role("region", name="Lift over time as a table")
@@ -304,6 +304,91 @@ def test_a_period_that_starts_later_says_when_its_intervals_hold(
     check_width(page)
     page.locator("label", has_text="all").click()
     expect(note).to_be_hidden()
+
+
+def test_both_lifts_are_shown_after_a_control_is_set(opened: Open, server: Server) -> None:
+    from playwright.sync_api import expect
+
+    path = "/v1/experiments/later-control"
+    assert server.client.put(path, {"arms": ARMS, "policy": "linucb", "holdout": 0.2}).status == 201
+    shop = Shop(server.client, "later-control")
+    shop.simulate(300)
+    page = opened(f"{server.url}/#/later-control")
+    figures = page.locator(".key-figures .lift")
+    expect(figures.locator("dt")).to_have_text("Lift over random assignment")
+    expect(figures).to_contain_text(re.compile(r"From \d+ decisions since"))
+    expect(figures.locator(".second-lift")).to_be_empty()
+    assert server.client.ask("PATCH", path, {"control": ARMS[0]}).status == 200
+    expect(figures.locator(".second-lift")).to_contain_text(
+        f"Over the control “{ARMS[0]}”: No decision compares the bandit with the control yet."
+    )
+    expect(figures.locator("dt")).to_have_text("Lift over random assignment")
+    shop.simulate(100)
+    expect(figures.locator("dt")).to_have_text(f"Lift over the control “{ARMS[0]}”")
+    expect(figures.locator(".second-lift")).to_contain_text("Over random assignment: ")
+    expect(figures.locator(".second-lift")).to_contain_text(re.compile(r"from \d+ decisions since"))
+    check_accessibility(page)
+    check_width(page)
+    shown = server.client.get(f"{path}/stats").data
+    assert shown["lift"]["n"] > 200 > shown["control_lift"]["n"] > 0
+    assert shown["lift"]["since"] < shown["control_lift"]["since"]
+    assert (
+        shown["control_lift"]["decisions_missing"] is None or shown["control_lift"]["decisions_missing"] > 0
+    )
+
+
+def test_money_has_two_decimals_everywhere_and_what_is_lost_is_not_gained(
+    opened: Open, server: Server
+) -> None:
+    from playwright.sync_api import expect
+
+    path = "/v1/experiments/revenue"
+    settings = {
+        "arms": ["a", "b"],
+        "policy": "uniform",
+        "rewards": [0, 200],
+        "reward_unit": "€",
+        "metrics": {"costs": {"range": [0, 50], "unit": "€"}},
+        "guardrails": [{"metric": "costs", "max_rise": 0.1, "against": "random", "pauses": "experiment"}],
+    }
+    assert server.client.put(path, settings).status == 201
+    contexts = [{"context": {"x": place}} for place in range(200)]
+    decided = server.client.post(f"{path}/decisions/batch", {"decisions": contexts}).data["results"]
+    rewards = [
+        {"id": one["id"], "value": place % 3 * 40.5, "metrics": {"costs": place % 4}}
+        for place, one in enumerate(decided)
+    ]
+    assert server.client.post(f"{path}/rewards", {"rewards": rewards}).status == 200
+    page = opened(f"{server.url}/#/revenue")
+    expect(page.locator(".arms tbody tr")).to_have_count(2)
+    expect(page.locator(".guardrails h3")).to_have_text("costs at most 10% above random assignment")
+    money = re.compile(r"−?[\d,]+(?:\.\d+)? €")
+    shown = money.findall(page.locator("main").inner_text())
+    assert len(shown) > 10
+    assert all(re.fullmatch(r"−?[\d,]+\.\d\d €", amount) for amount in shown), shown
+    formats = page.evaluate(
+        """async () => {
+            const own = document.querySelector("script[type=module]").src;
+            const { rewardFormat } = await import(own.replace("main.js", "format.js"));
+            const clicks = rewardFormat({ rewards: "binary", reward_unit: "clicks" });
+            const euros = rewardFormat({ rewards: [0, 200], reward_unit: "€" });
+            const plain = rewardFormat({ rewards: [0, 10] });
+            return [clicks.gained(-53), clicks.gained(487), euros.gained(-1234.5), euros.value(1.389),
+                euros.difference(-0.5), euros.difference(0.001), plain.value(1.389), plain.gained(3)];
+        }"""
+    )
+    assert formats == [
+        "53 clicks lost",
+        "487 clicks gained",
+        "1,234.50 € lost",
+        "1.39 €",
+        "−0.50 €",
+        "0.00 €",
+        "1.389",
+        "3.000 of reward gained",
+    ]
+    report = server.client.get(f"{path}/report?format=json").data["text"]
+    assert re.search(r"\d\.\d\d € (gained|lost)", report)
 
 
 def test_a_broken_guardrail_is_explained_and_the_control_comes_first(

@@ -94,6 +94,7 @@ async def test_a_request_that_is_nested_too_deeply_changes_nothing(service: Serv
         ({"start_at": "2026-11-19T12:00:00Z", "end_at": "2026-11-19T11:00:00Z"}, "end_at"),
         ({"metrics": {"reward": {"range": [0, 1]}}}, "metrics"),
         ({"guardrails": [{"metric": "none", "max_fall": 0.1}]}, "guardrails"),
+        ({"guardrails": [{"max_fall": 0.1, "max_rise": 0.1}]}, "guardrails"),
     ],
 )
 async def test_an_invalid_setting_is_named(service: Service, settings: dict[str, Any], field: str) -> None:

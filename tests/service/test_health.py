@@ -14,7 +14,7 @@ from glcb._api.requests import Creation, DecisionRequest, ExperimentSettings, Ne
 from glcb.bandit import Bandit
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.forecasts import ArmForecasts
-from glcb.service.core.tally import Tally
+from glcb.service.core.tally import Tally, TallyBlock
 from glcb.service.core.vitals import Arrivals, ClockVitals, Features, RewardValues
 from glcb.service.engine.summaries import stored_experiment_info
 from glcb.service.process.metrics import Activity
@@ -133,7 +133,7 @@ CASES: dict[str, tuple[str, Callable[[], Simulation], Callable[[], Simulation]]]
     "all rewards are equal from some time on": (
         "reward_values",
         lambda: Simulation().visit(500).visit(500, mean=0.0),
-        lambda: Simulation().visit(500).visit(500, mean=0.02),
+        lambda: Simulation().visit(1000, mean=0.02),
     ),
     "only positive rewards": (
         "reward_values",
@@ -305,6 +305,30 @@ def test_a_healthy_pipeline_with_one_click_in_a_hundred_rarely_fails(pipeline: s
         health_benchmark.has_false_alarm(pipeline, 0.01, 1000, seed) for seed in range(10_000, 10_020)
     )
     assert alarms <= 3  # at a rate of 5 %, more have a probability of 2 %
+
+
+@pytest.mark.parametrize("rewards", health_benchmark.REWARDS)
+def test_predictions_that_are_off_by_a_factor_of_two_fail_and_those_that_are_right_do_not(
+    rewards: str,
+) -> None:
+    for seed in range(10_000, 10_003):
+        assert health_benchmark.decisions_until_biased(rewards, 1.0, 4000, seed) is None
+        assert health_benchmark.decisions_until_biased(rewards, 2.0, 12_000, seed) is not None
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_calibration_is_relative_to_the_mean_and_does_not_depend_on_the_unit(scale: float) -> None:
+    def are_calibrated(n: int, predicted: float) -> bool | None:
+        block = TallyBlock(
+            0.0, 0.0, n, predictions=n, predicted=n * predicted * scale, observed=n * 0.02 * scale
+        )
+        block.magnitude, block.changes, block.squared_errors = block.observed, n // 30, n * 0.02 * scale**2
+        return health.are_calibrated(Tally(blocks=[block]))
+
+    assert are_calibrated(500, 0.04) is None
+    assert are_calibrated(5000, 0.04) is False
+    assert are_calibrated(10_000_000, 0.0215) is True
+    assert are_calibrated(10_000_000, 0.0225) is False
 
 
 def uploaded(simulation: Simulation, bandit: Bandit) -> Simulation:

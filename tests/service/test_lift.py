@@ -1,24 +1,29 @@
 """The confidence interval of the lift: valid at all times, also while the bandit learns."""
 
+import json
 import math
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from benchmarks.lift import WORLDS, coverage, decisions_needed, decisions_needed_before, weights
-from glcb._api.requests import DecisionRequest, RewardItem
+from glcb._api.requests import DecisionRequest, RankingRequest, RewardItem
 from glcb.evaluate.sequences import boundary
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, intervals
+from glcb.service.core.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, intervals, missing_decisions
 from glcb.service.views import lift as lifts
 from tests.support.builders import RecordedExperiment
 
 
+@pytest.mark.parametrize("revenue", [False, True], ids=["conversions", "revenue"])
 @pytest.mark.parametrize("world", WORLDS)
-def test_the_interval_covers_the_true_lift_at_all_times(world: str) -> None:
+def test_the_interval_covers_the_true_lift_at_all_times(world: str, revenue: bool) -> None:
     # At an error rate of 5 %, less than 84 % of 50 experiments have a probability of 0.001.
-    assert coverage(world, runs=50, decisions=400, every=5, seed=10_000) >= 0.84
+    found = coverage(world, runs=50, decisions=600, every=1, seed=10_000, revenue=revenue)
+    assert found.covered >= 0.84
+    assert found.width < 1
 
 
 def test_the_fixed_horizon_interval_is_narrower_but_fails_when_checked_repeatedly() -> None:
@@ -103,6 +108,72 @@ def test_without_rewards_there_is_no_interval() -> None:
     assert LiftSums().fixed_interval() is None
 
 
+def simulated(decisions: int, seed: int, judged: bool, sale: float = 1.0) -> LiftSums:
+    """Return the sums of decisions in two contexts, which the predictions tell apart."""
+    rng, sums = np.random.default_rng(seed), LiftSums()
+    found = [weights(p, 0.2, 0.8, 2, 0.1) for p in (0.8, 0.2)]
+    for number in range(decisions):
+        expected = np.array([[0.9, 0.7], [0.2, 0.1]])[rng.integers(2)]
+        arm = int(rng.random() >= 0.05 + 0.9 * 0.8)
+        own = found[arm]
+        assert own is not None
+        own.modeled, own.predicted = 0.3 * (expected[0] - expected[1]) * sale, expected[arm] * sale
+        sums.add(sale * float(rng.random() < expected[arm]), own, at=100.0 + number, judged=judged)
+    return sums
+
+
+def test_predictions_reduce_the_variance_and_do_not_change_the_mean() -> None:
+    pairs = [[simulated(1500, seed, judged) for judged in (False, True)] for seed in range(10_000, 10_010)]
+    for plain, adjusted in pairs:
+        assert adjusted.variance < 0.8 * plain.variance
+    for place in (0, 1):
+        mean = sum(pair[place].lift for pair in pairs) / 15_000
+        assert mean == pytest.approx(0.3 * (0.2 + 0.1) / 2, abs=0.02)
+
+
+def test_the_interval_does_not_depend_on_the_declared_range() -> None:
+    wide, narrow = (simulated(2000, 10_000, True, sale) for sale in (0.001, 1.0))
+    for own, declared in zip(intervals([narrow])[0] or (), intervals([wide])[0] or (), strict=True):
+        assert declared == pytest.approx(own / 1000)
+
+
+def test_predictions_that_are_wrong_are_not_used() -> None:
+    rng, sums = np.random.default_rng(10_000), LiftSums()
+    own = weights(0.8, 0.2, 0.8, 2, 0.1)
+    assert own is not None
+    for _ in range(500):
+        own.modeled, own.predicted = rng.normal(), rng.random()
+        sums.add(float(rng.random() < 0.5), own, judged=True)
+    assert sums.products < 0.2 * sums.model_squares
+
+
+def test_as_many_decisions_are_missing_as_the_interval_needs_to_exclude_zero() -> None:
+    sums = simulated(60, 10_001, False)
+    found = intervals([sums])
+    assert found[0] is not None
+    assert found[0][0] <= 0 <= found[0][1]
+    missing = missing_decisions(sums, found[0])
+    assert missing is not None
+    assert missing % 10 ** (len(str(missing)) - 2) == 0
+    for share, excludes in ((0.6, False), (1.6, True)):
+        later = LiftSums()
+        for _ in range(round(share * (missing + 60) / 60)):
+            later.merge(sums)
+        interval = intervals([later])[0]
+        assert interval is not None
+        assert (interval[0] > 0 or interval[1] < 0) == excludes
+        if excludes:
+            assert missing_decisions(later, interval) == 0
+    assert missing_decisions(LiftSums(), None) is None
+
+
+def test_the_sums_know_the_time_of_their_first_decision() -> None:
+    sums, later = simulated(3, 10_000, False), LiftSums()
+    assert sums.since == 100.0
+    later.merge(sums)
+    assert later.since == 100.0
+
+
 # ---- in an experiment -----------------------------------------------------------------------------
 
 
@@ -114,6 +185,21 @@ def run(recorded: RecordedExperiment, decisions: int, low: float = 0.0, high: fl
         hit = rng.random() < (0.6 if decision.arm == "a" else 0.2)
         recorded.reward(decision.id, high if hit else low)
     return recorded.experiment
+
+
+@pytest.mark.parametrize("arms", [["a", "b", "c"], {"a": {"price": 1}, "b": {"price": 2}, "c": {}}])
+def test_predictions_of_all_arms_are_recorded_in_every_slot(arms: Any) -> None:
+    recorded = RecordedExperiment(arms=arms, control="a", rewards=(0.0, 10.0))
+    rng = np.random.default_rng(10_004)
+    for _ in range(500):
+        answer = json.loads(recorded.apply("rank", RankingRequest(context={"x": float(rng.random())}, k=2)))
+        recorded.reward(answer["id"], 10 * float(rng.random() < 0.3))
+    sums = recorded.experiment.state.tally.whole
+    for lift in (sums.lift, sums.control):
+        assert lift.judged > 100
+        assert 0.15 < lift.predicted / lift.judged < 0.5
+        assert lift.spread > 0
+        assert lift.model_squares > 0
 
 
 @pytest.mark.parametrize("holdout", [0.0, 0.1, 1.0])

@@ -81,6 +81,20 @@ async def test_a_report_names_the_control_and_paused_arms_and_has_no_lift_in_sha
     assert "c (paused)" in page
 
 
+async def test_a_report_shows_the_lift_over_random_until_a_decision_compares_with_the_control(
+    service: Service,
+) -> None:
+    await create_experiment(service, arms=["a", "b"], holdout=0.5)
+    await simulate(service, 100)
+    assert (await service.ask("PATCH", E, {"control": "a"})).status == 200
+    before = (await service.ask("GET", f"{E}/report", query="format=json")).data
+    assert (before["over"], before["lift"]["n"]) == ("random", 100)
+    await simulate(service, 50)
+    after = (await service.ask("GET", f"{E}/report", query="format=json")).data
+    assert (after["over"], after["lift"]["n"]) == ("control", 50)
+    assert after["lift"]["since"] > before["lift"]["since"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "label"),
     [(3, "09:05:07 UTC"), (3_600, "1 Nov, 09:05 UTC"), (30 * 86_400, "1 Nov 2026")],

@@ -6,12 +6,12 @@ import random
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from glcb import InvalidInput, InvalidReward, InvalidSettings, UnknownArm
-from glcb._api.guardrails import ArmPause, Guardrail, Metric
+from glcb._api.guardrails import ArmPause, Guardrail, Metric, Pauses
 from glcb._api.requests import DecisionRequest, ExperimentChanges, ExplanationRequest, NewArm, RankingRequest
 from glcb.bandit.recorded import is_pending
 from glcb.service.core import export
@@ -27,10 +27,12 @@ from tests.support.builders import RecordedExperiment, replay, settings
 from tests.support.engine_harness import FailingDatabase, decide, reward, verified, with_engine
 
 REVENUE = {"revenue": Metric(range=(0.0, 10.0), default=0.0, unit="€")}
+SCORE = {"score": Metric(range=(-1.0, 1.0))}
 GUARDRAILS = [
     Guardrail(metric="revenue", max_fall=0.1),
     Guardrail(max_fall=0.05, against="random", pauses="experiment"),
     Guardrail(max_fall=0.2, relative=False, pauses="nothing"),
+    Guardrail(metric="revenue", max_rise=2.0, pauses="experiment"),
 ]
 
 
@@ -222,6 +224,9 @@ def test_random_assignment_keeps_the_bounds_of_shares_also_in_what_is_recorded()
         ({"control": "z"}, "control has 'z', which is not an arm"),
         ({"guardrails": [Guardrail(metric="margin", max_fall=0.1)]}, "no metric 'margin'"),
         ({"guardrails": [Guardrail(max_fall=2.0)]}, "a share of at most 1"),
+        ({"guardrails": [Guardrail()]}, "either max_fall or max_rise"),
+        ({"guardrails": [Guardrail(max_fall=0.1, max_rise=0.1)]}, "either max_fall or max_rise"),
+        ({"metrics": SCORE, "guardrails": [Guardrail(metric="score", max_rise=0.1)]}, "a rise has no share"),
         ({"metrics": {"reward": Metric(range=(0.0, 1.0))}}, "the reward itself"),
         ({"metrics": {"revenue": Metric(range=(1.0, 0.0))}}, "the range of 'revenue'"),
         ({"metrics": {"revenue": Metric(range=(0.0, 1.0), default=2.0)}}, "the default of 'revenue'"),
@@ -251,18 +256,31 @@ def test_metrics_are_checked() -> None:
     assert stats(recorded.experiment, Activity()).metrics["revenue"].mean == 2.5
 
 
-def test_a_guardrail_pauses_the_arm_that_harms_and_leaves_an_event(tmp_path: Path) -> None:
-    guardrails = [Guardrail(metric="kept", max_fall=0.05)]
+KEPT, LEFT = Guardrail(metric="kept", max_fall=0.05), Guardrail(metric="left", max_rise=0.05)
+
+
+@pytest.mark.parametrize(
+    ("guardrail", "harm", "harmless", "reason"),
+    [
+        (KEPT, 0.05, 0.9, "kept of 'c' is more than 5% below that of the control"),
+        (LEFT, 0.9, 0.1, "left of 'c' is more than 5% above that of the control"),
+    ],
+    ids=["fall", "rise"],
+)
+def test_a_guardrail_pauses_the_arm_that_harms_and_leaves_an_event(
+    guardrail: Guardrail, harm: float, harmless: float, reason: str, tmp_path: Path
+) -> None:
+    name, guardrails = guardrail.metric, [guardrail]
     steering = {"control": "a", "baseline": "control", "traffic": 0.5, "policy": "uniform"}
-    metrics = {"kept": Metric(range=(0.0, 1.0))}
+    metrics = {name: Metric(range=(0.0, 1.0))}
     rng = random.Random(0)
 
     async def scenario(engine: Engine, _: FailingDatabase) -> None:
         await engine.create("home", settings(**steering, metrics=metrics, guardrails=guardrails), "team")
         for _number in range(2000):
             decision = await decide(engine, {"x": 1})
-            kept = float(rng.random() < (0.05 if decision.arm == "c" else 0.9))
-            await reward(engine, decision.id, 1, metrics={"kept": kept})
+            value = float(rng.random() < (harm if decision.arm == "c" else harmless))
+            await reward(engine, decision.id, 1, metrics={name: value})
             info = await engine.read("home", responses.experiment_info)
             if info.settings.paused_arms == ["c"]:
                 break
@@ -271,7 +289,7 @@ def test_a_guardrail_pauses_the_arm_that_harms_and_leaves_an_event(tmp_path: Pat
             ("guardrail", "arm_paused", "c"),
             ("team", "created", None),
         ]
-        assert "kept of 'c' is more than 5% below that of the control" in str(changes[0].reason)
+        assert reason in str(changes[0].reason)
         assert "c" not in {(await decide(engine, {"x": 1})).arm for _number in range(20)}
 
     with_engine(tmp_path, scenario, stop=False)
@@ -280,6 +298,43 @@ def test_a_guardrail_pauses_the_arm_that_harms_and_leaves_an_event(tmp_path: Pat
     events = list(database.events(1, 0))
     assert [event.author for event in events if event.kind in ("create", "breach")] == ["team", "guardrail"]
     with_engine(tmp_path, lambda engine, _: _assert_paused(engine))
+
+
+@pytest.mark.parametrize("pauses", get_args(Pauses)[:2])
+def test_a_guardrail_against_rises_is_that_against_falls_mirrored(pauses: Pauses) -> None:
+    """What must not rise, and what is left of it, which must not fall, have the same margins."""
+    guardrails = [
+        Guardrail(metric="kept", max_fall=0.1, relative=False, pauses=pauses),
+        Guardrail(metric="left", max_rise=0.1, relative=False, pauses=pauses),
+    ]
+    metrics = {name: Metric(range=(0.0, 4.0)) for name in ("kept", "left")}
+    recorded = RecordedExperiment(
+        control="a", baseline="control", traffic=0.5, metrics=metrics, guardrails=guardrails
+    )
+    rng = random.Random(1)
+    for _ in range(200):
+        value = 4 * rng.random()
+        recorded.reward(recorded.decide({"x": 1}).id, 1, metrics={"kept": value, "left": 4 - value})
+    found = stats(recorded.experiment, Activity()).guardrails
+    for kept, left in zip(found[: len(found) // 2], found[len(found) // 2 :], strict=True):
+        assert (kept.max_fall, kept.max_rise, left.max_fall, left.max_rise) == (0.1, None, None, 0.1)
+        assert kept.margin is not None
+        assert kept.value is not None
+        assert (left.margin, left.low, left.high) == pytest.approx((kept.margin, kept.low, kept.high))
+        assert left.value == pytest.approx(4 - kept.value)
+
+
+def test_the_value_of_a_guardrail_is_the_mean_of_the_metric() -> None:
+    for fall, rise in ((0.1, None), (None, 0.1)):
+        rule = Guardrail(metric="revenue", max_fall=fall, max_rise=rise, pauses="experiment")
+        recorded = RecordedExperiment(control="a", policy="uniform", metrics=REVENUE, guardrails=[rule])
+        rng = random.Random(2)
+        for _ in range(600):
+            decision = recorded.decide({"x": 1})
+            recorded.reward(decision.id, 1, metrics={"revenue": 4 + 2 * (decision.arm != "a") * rng.random()})
+        (found,) = stats(recorded.experiment, Activity()).guardrails
+        assert found.value == pytest.approx(4 + 2 / 3, abs=0.3)
+        assert found.reference == pytest.approx(4, abs=0.3)
 
 
 async def _assert_paused(engine: Engine) -> None:

@@ -38,18 +38,31 @@ class Metric(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tru
 
 
 class Guardrail(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """A metric that must not fall by more than a tolerated amount."""
+    """A metric that must not fall, or must not rise, by more than a tolerated amount."""
 
     metric: MetricName = REWARD
     """The metric; `reward` is the reward itself."""
-    max_fall: Annotated[float, Meta(ge=0)]
-    """The tolerated fall: a share of the value of `against`, or units of the metric."""
+    max_fall: Annotated[float, Meta(ge=0)] | None = None
+    """The tolerated fall: a share of the value of `against`, or units of the metric. A guardrail has either
+    `max_fall` or `max_rise`."""
+    max_rise: Annotated[float, Meta(ge=0)] | None = None
+    """The tolerated rise, in the same way, for a metric that must not rise."""
     relative: bool = True
-    """Whether `max_fall` is a share."""
+    """Whether `max_fall` or `max_rise` is a share."""
     against: Baseline = "control"
     """The baseline of the comparison."""
     pauses: Pauses = "arm"
     """What is paused when the guardrail breaks."""
+
+    @property
+    def rises(self) -> bool:
+        """Whether the metric must not rise."""
+        return self.max_rise is not None
+
+    @property
+    def tolerated(self) -> float:
+        """The tolerated fall or rise."""
+        return self.max_rise if self.max_rise is not None else self.max_fall or 0.0
 
 
 class ArmChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -87,6 +100,8 @@ class ControlLift(Struct, frozen=True, kw_only=True):
 
     n: int
     """Number of decisions from which the lift is estimated."""
+    since: datetime | None
+    """Time of the first of these decisions; None without any."""
     control: float | None
     """The estimated mean reward of the control; None without rewards, like all fields below."""
     difference: float | None
@@ -104,8 +119,11 @@ class ControlLift(Struct, frozen=True, kw_only=True):
     relative: float | None
     """The lift as a share of ``control``; None if rewards can be negative."""
     extra_rewards: float | None
-    """The estimated sum of rewards that the bandit has gained over the control, in the decisions with a
-    control."""
+    """The estimated sum of rewards that the bandit has gained over the control, in the decisions from which
+    the lift is estimated: those since there is a control."""
+    decisions_missing: int | None
+    """About how many more of these decisions the interval needs to exclude zero, if the lift and the variance
+    stay as they are; 0 if it does. None without an interval, or without a lift."""
 
 
 class GuardrailStatus(Struct, frozen=True, kw_only=True):
@@ -114,9 +132,11 @@ class GuardrailStatus(Struct, frozen=True, kw_only=True):
     metric: str
     """The metric."""
     against: Baseline
-    """The baseline of the comparison."""
-    max_fall: float
-    """The tolerated fall."""
+    """What it is compared with."""
+    max_fall: float | None
+    """The tolerated fall; None if the metric must not rise."""
+    max_rise: float | None
+    """The tolerated rise; None if the metric must not fall."""
     relative: bool
     """Whether it is a share."""
     pauses: Pauses
@@ -131,7 +151,8 @@ class GuardrailStatus(Struct, frozen=True, kw_only=True):
     reference: float | None
     """The estimated mean of the metric under ``against``, in the same decisions."""
     margin: float | None
-    """By how much the value is above the tolerated minimum; negative if it is below."""
+    """By how much the value is above the tolerated minimum, or below the tolerated maximum; negative if it is
+    not."""
     low: float | None
     """Lower bound of the margin, valid at any time."""
     high: float | None
@@ -248,7 +269,7 @@ class SteeringSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     metrics: dict[MetricName, Metric] | UnsetType | None = UNSET
     """Metrics reported with rewards, by name."""
     guardrails: list[Guardrail] | UnsetType | None = UNSET
-    """Metrics that must not fall."""
+    """Metrics that must not fall, or must not rise."""
     trust_publishable: bool | UnsetType | None = UNSET
     """Whether guardrails count reports from publishable API keys. The default is no, because visitors could
     break guardrails."""

@@ -48,9 +48,9 @@ class GroupMean(Struct, frozen=True):
 class Lift(Struct, frozen=True, kw_only=True):
     """Lift over random assignment: the expected reward of the bandit minus its expectation at random.
 
-    The mean over all decisions whose reward is known, estimated from all of them by their propensities, not
-    from the holdout alone. The confidence interval is valid at any time: looking at it repeatedly does not
-    invalidate it.
+    It is the mean over the decisions so far whose reward is known, and is estimated from all of them by their
+    propensities, not from the holdout alone. The confidence interval is valid at any time, approximately
+    for large numbers of decisions: looking at it repeatedly does not invalidate it.
     """
 
     bandit: GroupMean
@@ -59,6 +59,8 @@ class Lift(Struct, frozen=True, kw_only=True):
     """Rewards of decisions in the holdout."""
     n: int
     """Number of decisions from which the lift is estimated."""
+    since: datetime | None
+    """Time of the first of these decisions; None without any."""
     random: float | None
     """The estimated mean reward of random assignment; None without rewards, like all fields below."""
     difference: float | None
@@ -76,8 +78,11 @@ class Lift(Struct, frozen=True, kw_only=True):
     relative: float | None
     """The lift as a share of ``random``; None if rewards can be negative."""
     extra_rewards: float | None
-    """The estimated sum of rewards that the bandit has gained over random assignment, in the decisions of
-    the estimate."""
+    """The estimated sum of rewards that the bandit has gained over random assignment, in the decisions from
+    which the lift is estimated."""
+    decisions_missing: int | None
+    """About how many more of these decisions the interval needs to exclude zero, if the lift and the variance
+    stay as they are; 0 if it does. None without an interval, or without a lift."""
 
 
 class Check(Struct, frozen=True):

@@ -178,7 +178,9 @@ class LiftEstimate(Struct, frozen=True, kw_only=True):
     """A lift: the expected reward of the bandit minus the expected reward of the baseline."""
 
     n: int
-    """Number of decisions in the estimate."""
+    """Number of decisions from which it is estimated."""
+    since: datetime | None
+    """Time of the first of these decisions; None without any."""
     baseline: float
     """The estimated mean reward of random assignment, or of the control."""
     difference: float
@@ -197,7 +199,11 @@ class LiftEstimate(Struct, frozen=True, kw_only=True):
     relative: float | None
     """The lift as a share of ``baseline``; None if rewards can be negative."""
     extra_rewards: float
-    """The estimated sum of rewards that the bandit has gained, in the decisions of the estimate."""
+    """The estimated sum of rewards that the bandit has gained, in the decisions from which the lift is
+    estimated."""
+    decisions_missing: int | None
+    """About how many more of these decisions the interval needs to exclude zero, if the lift and the variance
+    stay as they are; 0 if it does. None without an interval, or without a lift."""
 
 
 class ArmMean(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,8 @@ the control or random assignment, or at least that of the reference minus d. If 
 served with probability b, and would have been chosen with probability p by the bandit and r by the reference,
 then (p − (1 − x) r) / b × (metric − center) + x × center is unbiased for the difference, the margin. The
 guardrail breaks when the upper bound of the mean margin, an empirical Bernstein confidence sequence like that
-of the lift, is negative.
+of the lift, is negative. If the metric must not rise, everything is mirrored: the metric of the bandit must
+be at most (1 + x) times that of the reference, so that the weights are ((1 + x) r − p) / b.
 
 The margin of an arm counts every decision by the bandit's probability of that arm: the weights are
 p(arm) × (1[arm] − (1 − x) r) / b. It compares the metric in the decisions that the bandit gives to the arm
@@ -51,6 +52,8 @@ class Shares(NamedTuple):
     overall: Float64
     """The probabilities with which arms are served, over the bandit and the holdout."""
     chosen: int
+    values: Float64 | None = None
+    """The predicted rewards of all arms, on a scale from 0 to 1."""
 
     def over_random(self) -> Weights | None:
         """Return the weights for the lift over random assignment, or None if it cannot be estimated."""
@@ -61,7 +64,8 @@ class Shares(NamedTuple):
         return None if self.control is None else self._weights(self.control, MAX_CONTROL_WEIGHT)
 
     def _weights(self, reference: Float64, most: float) -> Weights | None:
-        ratios = self.ratios(self.own - reference)
+        difference = self.own - reference
+        ratios = self.ratios(difference)
         if ratios is None:
             return None
         lowest, highest, chosen = float(ratios.min()), float(ratios.max()), self.chosen
@@ -72,6 +76,9 @@ class Shares(NamedTuple):
             float(reference[chosen] / self.logged[chosen]),
             min(lowest, 0.0),
             max(highest, 0.0),
+            float((difference * ratios).sum()),
+            0.0 if self.values is None else float((difference * self.values).sum()),
+            0.0 if self.values is None else float(self.values[chosen]),
         )
 
     def ratios(self, numerator: Float64) -> Float64 | None:
@@ -184,7 +191,7 @@ class GuardSums(Struct):
     below: float = 0.0
     """No estimate could have been higher than ``above``, or lower than minus ``below``."""
     allowance: float = 0.0
-    """Sum of the tolerated falls."""
+    """Sum of the tolerated falls or rises."""
     reference: float = 0.0
     """Sum of the estimates of the metric under the reference."""
     broken: bool = False
@@ -391,16 +398,14 @@ def _add(
 ) -> None:
     """Add a decision to the sums of a guardrail."""
     guardrail, (low, high) = sums.guardrail, limits
-    kept = 1 - guardrail.max_fall if guardrail.relative else 1.0
+    sign = -1.0 if guardrail.rises else 1.0
+    limit = 1 - sign * guardrail.tolerated if guardrail.relative else 1.0
     scaled, unit = (value - low) / (high - low), high - low
-    tolerated = guardrail.max_fall * (center + low / unit if guardrail.relative else 1 / unit)
+    tolerated = guardrail.tolerated * (center + low / unit if guardrail.relative else 1 / unit)
     referred = center + reference.ratio * (scaled - center)
     if guardrail.pauses != "arm":
-        weights = (
-            decision.ratio - kept * reference.ratio,
-            -kept * reference.largest,
-            decision.largest,
-        )
+        weight = decision.ratio - limit * reference.ratio
+        weights = _mirrored(sign, weight, -limit * reference.largest, decision.largest)
         sums.experiment.add(scaled, center, weights, 1.0)
         sums.experiment.allowance += tolerated
         sums.experiment.reference += referred
@@ -412,10 +417,16 @@ def _add(
         one = sums.arms.get(arms[place])
         if one is None:
             one = sums.arms[arms[place]] = GuardSums()
-        weight = (ratio if place == decision.chosen else 0.0) - kept * share * reference.ratio
-        one.add(scaled, center, (weight, -kept * share * reference.largest, ratio), share)
+        weight = (ratio if place == decision.chosen else 0.0) - limit * share * reference.ratio
+        weights = _mirrored(sign, weight, -limit * share * reference.largest, ratio)
+        one.add(scaled, center, weights, share)
         one.allowance += share * tolerated
         one.reference += share * referred
+
+
+def _mirrored(sign: float, weight: float, lowest: float, highest: float) -> tuple[float, float, float]:
+    """Return a weight with the lowest and highest of all arms, times a sign."""
+    return (weight, lowest, highest) if sign > 0 else (-weight, -highest, -lowest)
 
 
 def margins(series: list[GuardSums], error: float) -> list[Margin]:
@@ -435,11 +446,11 @@ def margins(series: list[GuardSums], error: float) -> list[Margin]:
 
 def _reason(guardrail: Guardrail, arm: str | None, sums: GuardSums) -> str:
     """Return why a guardrail breaks, in a sentence."""
-    fall = guardrail.max_fall
-    tolerated = f"{100 * fall:.4g}%" if guardrail.relative else f"{fall:.4g}"
+    change, side = guardrail.tolerated, "above" if guardrail.rises else "below"
+    tolerated = f"{100 * change:.4g}%" if guardrail.relative else f"{change:.4g}"
     reference = "the control" if guardrail.against == "control" else "random assignment"
     where = "" if arm is None else f" of {arm!r}"
     return (
-        f"{guardrail.metric}{where} is more than {tolerated} below that of {reference}, with a confidence of "
-        f"{1 - FALSE_ALARMS:.0%} after {sums.n:,} decisions"
+        f"{guardrail.metric}{where} is more than {tolerated} {side} that of {reference}, with a confidence "
+        f"of {1 - FALSE_ALARMS:.0%} after {sums.n:,} decisions"
     )

@@ -97,6 +97,7 @@ class Steering:
         self._arm_guards = any(one.pauses == "arm" for one in or_default(settings.guardrails, []))
         self._paused = frozenset(or_default(settings.paused_arms, []))
         self._has_catalog = has_catalog(settings)
+        self._rewards = reward_range(settings.rewards)
         self._shares = or_default(settings.shares, {})
 
     # ---- before the draw ------------------------------------------------------------------------
@@ -246,6 +247,7 @@ class Steering:
             elif assignment.control or settings.control is not UNSET:
                 control = random
             shares = self._shares_of(own, random, control, slot.probabilities, held, assignment, chosen)
+            shares = shares._replace(values=self._scaled(values))
             if number + 1 < len(slots) and shares.overall[chosen] > 0:
                 base = control if self.serves_control and control is not None else random
                 served = base if self.is_shadow else own
@@ -266,6 +268,12 @@ class Steering:
             )
             yield record, shares
             remaining.remove(chosen)
+
+    def _scaled(self, values: Float64) -> Float64:
+        """Return predicted rewards on a scale from 0 to 1."""
+        low, high = self._rewards
+        scaled: Float64 = np.nan_to_num(((values - low) / (high - low)).clip(0.0, 1.0))
+        return scaled
 
     def _shares_of(
         self,
@@ -355,12 +363,17 @@ def _check_guardrails(settings: ExperimentSettings, shared: bool) -> None:
     if len(set(guardrails)) != len(guardrails):
         raise InvalidSettings("two guardrails are equal: remove one of them")
     for guardrail in guardrails:
+        if (guardrail.max_fall is None) == (guardrail.max_rise is None):
+            raise InvalidSettings(
+                f"the guardrail of {guardrail.metric!r} must have either max_fall or max_rise"
+            )
         low = metric_range(settings, guardrail.metric)[0]
         if guardrail.relative and low < 0:
+            change = "rise" if guardrail.rises else "fall"
             raise InvalidSettings(
-                f"{guardrail.metric!r} can be negative, so that a fall has no share: pass relative=false"
+                f"{guardrail.metric!r} can be negative, so that a {change} has no share: pass relative=false"
             )
-        if guardrail.relative and guardrail.max_fall > 1:
+        if guardrail.relative and guardrail.max_fall is not None and guardrail.max_fall > 1:
             raise InvalidSettings(f"max_fall must be a share of at most 1, got {guardrail.max_fall:g}")
         if guardrail.pauses == "arm" and shared:
             raise InvalidSettings(

@@ -135,15 +135,19 @@ class Sums(Struct, array_like=True):
         control
             The weights for the lift over the control, if it can be estimated from this decision.
         means
-            The sums whose running means are the centers of the estimates, by default these. A period uses
-            those of the whole experiment, so that the periods add up to it.
+            The sums that say what was expected of a reward, by default these. A period uses those of the
+            whole experiment, so that the periods add up to it.
         """
         arm, held_out = decision.arm, decision.held_out
         (self.holdout if held_out else self.bandit).add(value)
-        if decision.weights is not None:
-            self.lift.add(scaled, decision.weights, None if means is None else means.lift.center, held_out)
-        if control is not None:
-            self.control.add(scaled, control, None if means is None else means.control.center, held_out)
+        for sums, weights, own in (
+            (self.lift, decision.weights, None if means is None else means.lift),
+            (self.control, control, None if means is None else means.control),
+        ):
+            if weights is not None:
+                judged = decision.predicted is not None
+                at = decision.decided_at
+                sums.add(scaled, weights, at=at, means=own, held_out=held_out, judged=judged)
         center = None if means is None else means.arms.get(arm, means.others).center
         self.arms.get(arm, self.others).add(scaled, center)
 

@@ -43,6 +43,10 @@ class TallyBlock(Struct):
     """Sum of the predictions."""
     observed: float = 0.0
     """Sum of the rewards that were predicted."""
+    magnitude: float = 0.0
+    """Sum of the absolute values of these rewards."""
+    changes: int = 0
+    """Number of these rewards that differ from the reward before."""
     squared_errors: float = 0.0
     """Sum of the squared errors of the predictions."""
     bandit_decisions: int = 0
@@ -62,14 +66,19 @@ class TallyBlock(Struct):
             self.bandit_decisions += 1
             self.explored += slot.explored
 
-    def add_reward(self, at: float, decision: OpenDecision, value: float) -> None:
-        """Count a reward that arrives now, and judge its prediction."""
+    def add_reward(self, at: float, decision: OpenDecision, value: float, differs: bool) -> None:
+        """Count a reward that arrives now, and judge its prediction.
+
+        ``differs`` says whether it differs from the reward before.
+        """
         self.end = at
         (self.holdout if decision.held_out else self.bandit).add(value)
         if decision.predicted is not None:
             self.predictions += 1
             self.predicted += decision.predicted
             self.observed += value
+            self.magnitude += abs(value)
+            self.changes += differs
             self.squared_errors += (value - decision.predicted) * (value - decision.predicted)
 
     def merge(self, later: "TallyBlock") -> None:
@@ -81,6 +90,8 @@ class TallyBlock(Struct):
         self.predictions += later.predictions
         self.predicted += later.predicted
         self.observed += later.observed
+        self.magnitude += later.magnitude
+        self.changes += later.changes
         self.squared_errors += later.squared_errors
         self.bandit_decisions += later.bandit_decisions
         self.explored += later.explored
@@ -192,7 +203,7 @@ class Tally(Struct):
         self.vitals.values.add(scaled, decision.reported)
         if not self.blocks:
             self._start_block(at)
-        self.blocks[-1].add_reward(at, decision, value)
+        self.blocks[-1].add_reward(at, decision, value, self.vitals.values.run == 1)
 
     @property
     def predicts(self) -> bool:

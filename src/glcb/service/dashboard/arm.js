@@ -28,18 +28,18 @@ export function armPage(main, name, arm) {
   const pausing = h("button", { hidden: true, onclick: () => pauseArm(name, arm, !paused, now) }, "Pause arm");
   const removing = h("button", { hidden: true, onclick: () => removeArm(name, arm, () => (location.hash = `#/${name}`)) }, "Remove arm");
   const range = rangeChooser(now);
-  const figures = { Observed: "mean reward when it was chosen", Predicted: "mean prediction over all recent contexts", Share: "of the decisions", Decisions: "", Rewards: "" };
+  const figures = { Observed: "mean reward when it was chosen", Predicted: "mean prediction over all recent contexts", Share: "of all decisions in the period", Decisions: "", Rewards: "" };
   const values = Object.fromEntries(Object.keys(figures).map((title) => [title, [h("span", { class: "number" }, NONE), h("span", { class: "hint" })]]));
   const list = h("dl", { class: "key-figures plain" }, Object.keys(figures).map((title) => h("div", {}, h("dt", {}, title), h("dd", {}, values[title]))));
   const reward = chart({
-    title: "Reward of this arm",
+    title: "Reward of this arm over time",
     id: "arm-reward-title",
-    hint: "when it was chosen, with its 95% interval",
+    hint: "of each point, when it was chosen, with its 95% interval",
     format: (x) => format.value(x),
     tick: (x) => format.tick(x),
     bounds: () => format.bounds,
   });
-  const share = chart({ title: "Share", id: "arm-share-title", hint: "of the decisions", format: (x) => percent(x, 0), tick: (x) => percent(x, 0), bounds: () => [0, 1] });
+  const share = chart({ title: "Share over time", id: "arm-share-title", hint: "of the decisions of each point", format: (x) => percent(x, 0), tick: (x) => percent(x, 0), bounds: () => [0, 1] });
   const marks = marksList(name);
   const why = h("p", { class: "why" });
   const loading = h("div", { class: "skeleton tall", "aria-hidden": "true" });

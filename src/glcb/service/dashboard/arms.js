@@ -10,7 +10,7 @@ import { may } from "./session.js";
 
 /** The columns, with what they mean. */
 const COLUMNS = {
-  Share: "of the decisions",
+  Share: "of all decisions in the period",
   Observed: "mean reward when it was chosen, 95% interval",
   Predicted: "mean prediction over all recent contexts",
   Rewards: "learned from",

@@ -8,7 +8,7 @@ import { h } from "./dom.js";
 const HINTS = {
   holdout: "Share of the decisions that are served the baseline, to measure the lift.",
   half_life: "Number of decisions after which evidence counts half as much; leave it empty to forget nothing.",
-  guardrails: "Metrics that must not fall, and what is paused if one does.",
+  guardrails: "Metrics that must not fall or rise, and what is paused if one does.",
   reward_timeout: "Seconds to wait for a reward; leave it empty if you report every outcome, zeros included.",
   default_reward: "The reward of a decision that has timed out, such as 0 if only clicks are reported; without it, nothing is learned.",
   reward_aggregation: "Which reward counts if a decision gets several; all but “first” wait for the timeout.",

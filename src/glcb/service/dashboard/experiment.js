@@ -46,17 +46,17 @@ export function experimentPage(main, name) {
     bounds: () => settledBounds(liftNow),
   });
   const rewards = chart({
-    title: "Reward",
+    title: "Recent reward",
     id: "reward-title",
-    hint: "moving average",
+    hint: "moving average, with its latest value; the means of the whole period are at the top",
     format: (x) => format.value(x),
     tick: (x) => format.tick(x),
     bounds: () => format.bounds,
   });
   const shares = chart({
-    title: "Share of each arm",
+    title: "Recent share of each arm",
     id: "share-title",
-    hint: "share of decisions",
+    hint: "moving average, with its latest value; the shares of the whole period are in the table of arms",
     format: (x) => percent(x, 0),
     tick: (x) => percent(x, 0),
     stacked: true,

@@ -2,13 +2,13 @@
 
 import { h, mark, say } from "./dom.js";
 import { count, many, microseconds, NONE, number, percent } from "./format.js";
-import { comparison, fixedHorizonInWords, gained, intervalInWords, liftFigure, liftInWords, mainLift, mainNumber, pointsInWords, verdict } from "./lift.js";
+import { bothLifts, comparison, fixedHorizonInWords, gained, intervalInWords, liftFigure, liftInWords, mainNumber, missingInWords, pointsInWords, sinceInWords, verdict } from "./lift.js";
 
 /** Return the row of key figures. */
 export function figuresPanel() {
   const answer = liftAnswer();
-  const bandit = figure("Bandit reward");
-  const holdout = figure("Holdout reward");
+  const bandit = figure("Mean bandit reward");
+  const holdout = figure("Mean holdout reward");
   const agreement = figure("Agreement");
   const decisions = figure("Decisions");
   const matchRate = figure("Match rate");
@@ -24,7 +24,7 @@ export function figuresPanel() {
     update({ stats, format, experiment, period }) {
       const { counts } = stats;
       const lift = period?.lift ?? stats.lift;
-      answer.update(mainLift(period ?? stats, comparison(experiment.settings)), format, experiment, Boolean(period));
+      answer.update(bothLifts(period ?? stats, comparison(experiment.settings)), format, experiment, Boolean(period));
       const total = period ? period.points.reduce((sum, point) => sum + point.decisions, 0) : counts.decisions;
       decisions.say(count(total), period ? "in this period" : speed(total));
       bandit.say(format.value(lift.bandit.mean), many(lift.bandit.n, "reward"));
@@ -48,27 +48,37 @@ function liftAnswer() {
   const gain = h("span", { class: "gain" });
   const [interval, drawInterval] = liftFigure();
   const words = h("span", { class: "verdict-words" });
+  const missing = h("span", { class: "hint" });
   const range = h("span", { class: "hint" });
   const points = h("span", { class: "hint" });
   const once = h("span", { class: "hint" });
-  const element = h("div", { class: "lift" }, title, h("dd", {}, value, gain, interval, words, range, points, once));
+  const from = h("span", { class: "hint" });
+  const second = h("span", { class: "hint second-lift" });
+  const element = h("div", { class: "lift" }, title, h("dd", {}, value, gain, interval, words, missing, range, points, once, from, second));
   return {
     element,
-    update(lift, format, experiment, inPeriod) {
-      const over = lift.over === "random" ? "random assignment" : experiment.settings.control ? `the control “${experiment.settings.control}”` : "the control";
-      say(title, `Lift over ${over}${inPeriod ? ", in this period" : ""}`);
+    update([lift, other], format, experiment, inPeriod) {
+      const { control } = experiment.settings;
+      const reference = ({ over }) => (over === "random" ? "random assignment" : control ? `the control “${control}”` : "the control");
+      say(title, `Lift over ${reference(lift)}${inPeriod ? ", in this period" : ""}`);
       say(value, mainNumber(lift, format));
-      const extra = gained(lift, format);
-      say(gain, extra ? `${extra} gained` : "");
+      say(gain, gained(lift, format));
       drawInterval(lift);
       mark(element, "data-verdict", verdict(lift));
       say(words, liftInWords(lift));
+      say(missing, inPeriod ? "" : missingInWords(lift));
       say(range, intervalInWords(lift, format));
       say(points, pointsInWords(lift, format));
       say(once, fixedHorizonInWords(lift, format));
+      say(from, capitalized(sinceInWords(lift)));
+      const parts = other ? [mainNumber(other, format), intervalInWords(other, format), sinceInWords(other)].filter((part) => part && part !== NONE) : [];
+      const certainty = other ? [liftInWords(other), inPeriod ? "" : missingInWords(other)].filter(Boolean).join(" ") : "";
+      say(second, other ? `Over ${reference(other)}: ${parts.length ? `${parts.join(", ")}. ` : ""}${certainty}` : "");
     },
   };
 }
+
+const capitalized = (text) => text && `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 function figure(label) {
   const value = h("span", { class: "number" }, NONE);

@@ -32,24 +32,43 @@ export const percent = (x, digits = 1) => (missing(x) ? NONE : `${signOf(fixed(1
 /** Add a plus sign to a positive number. */
 export const signed = (text) => (text === NONE || text.startsWith(MINUS) || !/[1-9]/.test(text) ? text : `+${text}`);
 
+const MONEY = /^([A-Z]{0,2}\p{Sc}|AUD|BRL|CAD|CHF|CNY|DKK|EUR|GBP|INR|NOK|PLN|SEK|USD)$/u;
+
+/** Return a function that formats amounts in a unit: money always has two decimals, and four if all amounts are small. */
+export function amounts(unit, [low, high] = [0, 1000]) {
+  if (!MONEY.test(unit ?? "")) return number;
+  const digits = high - low < 1 ? 4 : 2;
+  return (x) => (missing(x) ? NONE : signOf(fixed(x, digits), x));
+}
+
+/** Return a function that formats amounts with their unit: 1.39 €. */
+export function quantities(unit, range) {
+  const amount = amounts(unit, range);
+  return (x) => (unit && !missing(x) ? `${amount(x)} ${unit}` : amount(x));
+}
+
 /**
  * Binary rewards are shown as percentages and their differences in percentage points; others as numbers, with the unit of
  * the experiment if it has one. `bounds` are the smallest and the largest reward.
  */
 export function rewardFormat({ rewards, reward_unit }) {
-  const kind = reward_unit ?? (rewards === "binary" ? "rewards" : "in rewards");
-  const gained = (x) => (missing(x) ? NONE : `${signed(Math.abs(x) < 10 ? number(x) : signOf(fixed(x, 0), x))} ${kind}`);
+  const bounds = Array.isArray(rewards) ? rewards : [0, 1];
+  const isMoney = MONEY.test(reward_unit ?? "");
+  const amount = amounts(reward_unit, bounds);
+  const kind = reward_unit ?? (rewards === "binary" ? "rewards" : "of reward");
+  const sum = (x) => (isMoney ? amount(x) : x < 10 ? number(x) : fixed(x, 0));
+  const gained = (x) => (missing(x) ? NONE : `${sum(Math.abs(x))} ${kind} ${x < 0 ? "lost" : "gained"}`);
   if (rewards === "binary") {
     return {
       value: (x) => percent(x),
       tick: (x) => percent(x, Number.isInteger(Math.round(1e6 * x) / 1e4) ? 0 : 1),
       difference: (x) => (missing(x) ? NONE : `${signed(signOf(fixed(100 * x, 1), x))} pts`),
       gained,
-      bounds: [0, 1],
+      bounds,
     };
   }
-  const unit = (text) => (reward_unit && text !== NONE ? `${text} ${reward_unit}` : text);
-  return { value: (x) => unit(number(x)), tick: plain, difference: (x) => unit(signed(number(x))), gained, bounds: Array.isArray(rewards) ? rewards : [0, 1] };
+  const value = quantities(reward_unit, bounds);
+  return { value, tick: isMoney ? amount : plain, difference: (x) => signed(value(x)), gained, bounds };
 }
 
 /** 310 µs, 4.2 ms, 1.3 s */

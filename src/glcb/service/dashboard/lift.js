@@ -1,20 +1,26 @@
 /** Lift over the control or over random assignment, in words and as an interval around zero. */
 
 import { draw, h, mark } from "./dom.js";
-import { percent, signed } from "./format.js";
+import { clock, many, percent, signed } from "./format.js";
 
 /** A lift without any rewards. */
-const NO_LIFT = { n: 0, difference: null, low: null, high: null, fixed_low: null, fixed_high: null, relative: null, extra_rewards: null, confidence: 0.95 };
+const NO_LIFT = { n: 0, since: null, decisions_missing: null, difference: null, low: null, high: null, fixed_low: null, fixed_high: null, relative: null, extra_rewards: null, confidence: 0.95 };
 
 /**
- * Return the lift that answers whether the experiment pays: over the control if `hasControl`, otherwise over random. In
- * shadow mode there is none.
+ * Return the lift that answers whether the experiment pays, and the other one or null. The first is that over the control
+ * once a decision compares with it, until then over random. In shadow mode there is none.
  */
-export function mainLift({ lift, control_lift, control }, { hasControl, isShadow }) {
-  const overControl = control_lift ?? control;
-  if (overControl?.n || hasControl) return { ...NO_LIFT, ...overControl, isShadow, over: "the control", base: overControl?.control ?? overControl?.baseline };
-  return { ...NO_LIFT, ...lift, over: "random", base: lift?.random ?? lift?.baseline };
+export function bothLifts({ lift, control_lift, control }, { hasControl, isShadow }) {
+  const measured = control_lift ?? control;
+  const overControl = { ...NO_LIFT, ...measured, isShadow, over: "the control", base: measured?.control ?? measured?.baseline };
+  const overRandom = { ...NO_LIFT, ...lift, over: "random", base: lift?.random ?? lift?.baseline };
+  if (isShadow) return [overControl, overRandom.n ? overRandom : null];
+  if (overControl.n || (hasControl && !overRandom.n)) return [overControl, overRandom.n ? overRandom : null];
+  return [overRandom, hasControl ? overControl : null];
 }
+
+/** Return the lift that answers whether the experiment pays. */
+export const mainLift = (measured, settings) => bothLifts(measured, settings)[0];
 
 /** Return what the settings of an experiment say about its lift. */
 export const comparison = ({ control, shadow }) => ({ hasControl: Boolean(control || shadow), isShadow: Boolean(shadow) });
@@ -51,10 +57,20 @@ export function liftInWords(lift) {
   }[verdict(lift)];
 }
 
+/** Say about how many decisions are missing until the interval excludes zero. */
+export function missingInWords({ difference, low, high, decisions_missing: missing }) {
+  if (verdict({ low, high }) !== "open" || difference === null || difference === undefined || low === null || low === undefined) return "";
+  if (missing === null || missing === undefined) return "More decisions than can be said are missing until it is certain.";
+  return `About ${many(missing, "more decision")} until it is certain, if the lift stays as it is.`;
+}
+
+/** From 12,345 decisions since 12 Nov, 10:00 */
+export const sinceInWords = ({ n, since }) => (n && since ? `from ${many(n, "decision")} since ${clock(since)}` : "");
+
 /** +102%, or the difference if there is no relative lift. */
 export const mainNumber = (lift, rewards) => (hasRelative(lift) ? signed(percent(lift.relative, Math.abs(lift.relative) < 0.1 ? 1 : 0)) : rewards.difference(lift.difference));
 
-/** +487 rewards, with the unit of the experiment. */
+/** 487 rewards gained, or lost, in the unit of the experiment. */
 export const gained = ({ extra_rewards }, rewards) => (extra_rewards === null || extra_rewards === undefined ? "" : rewards.gained(extra_rewards));
 
 /** 95% interval +79% to +128%. */

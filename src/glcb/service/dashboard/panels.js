@@ -1,7 +1,7 @@
 /** The panels on health, guardrails, rewards and input problems. */
 
 import { draw, h, keyed, mark, say } from "./dom.js";
-import { count, many, number, percent, plain, rewardFormat } from "./format.js";
+import { count, many, percent, plain, quantities, rewardFormat } from "./format.js";
 
 const panel = (id, title, hint, ...content) =>
   h("section", { class: "panel", "aria-labelledby": id }, h("div", { class: "panel-head" }, h("h2", { id }, title), h("p", { class: "hint" }, hint)), content);
@@ -66,10 +66,14 @@ const PAUSED = { arm: " The arm was paused.", experiment: " The experiment was p
 
 function brokenInWords(guardrail) {
   const whose = guardrail.arm ? ` of “${guardrail.arm}”` : "";
-  return `Guardrail: ${guardrail.metric}${whose} is more than ${fallInWords(guardrail)} below ${reference(guardrail.against)}.${PAUSED[guardrail.pauses]}`;
+  return `Guardrail: ${guardrail.metric}${whose} is more than ${limitInWords(guardrail)} ${reference(guardrail.against)}.${PAUSED[guardrail.pauses]}`;
 }
 
-const fallInWords = ({ max_fall, relative }) => (relative ? percent(max_fall, Number.isInteger(1000 * max_fall / 10) ? 0 : 1) : plain(max_fall));
+/** 5% below, 0.2 above */
+function limitInWords({ max_fall, max_rise, relative }) {
+  const change = max_rise ?? max_fall;
+  return `${relative ? percent(change, Number.isInteger(1000 * change / 10) ? 0 : 1) : plain(change)} ${max_rise === null ? "below" : "above"}`;
+}
 
 const THEN = { arm: "otherwise the arm is paused", experiment: "otherwise the experiment is paused", nothing: "nothing is paused" };
 
@@ -77,7 +81,7 @@ const THEN = { arm: "otherwise the arm is paused", experiment: "otherwise the ex
 export function guardrailsPanel() {
   const list = h("div", { class: "guardrails" });
   const metrics = h("dl", { class: "pairs" });
-  const element = panel("guardrails-title", "Guardrails", "what must not fall", list, metrics);
+  const element = panel("guardrails-title", "Guardrails", "what must not get worse", list, metrics);
   const updateMetrics = keyed(metrics, ({ label }) => label, pair);
   const update = keyed(list, ({ key }) => key, guardrailRule);
   return {
@@ -88,27 +92,31 @@ export function guardrailsPanel() {
       const rules = new Map();
       for (const one of stats.guardrails ?? []) {
         if (one.arm && one.arm === control && one.against === "control") continue; // nothing to compare
-        const key = `${one.metric} ${one.against} ${one.pauses} ${one.max_fall}`;
-        const value = one.metric === "reward" ? shownAs(experiment.settings) : withUnit(stats.metrics?.[one.metric]?.unit);
+        const key = `${one.metric} ${one.against} ${one.pauses} ${limitInWords(one)}`;
+        const value = one.metric === "reward" ? shownAs(experiment.settings) : metricFormat(experiment, one.metric);
         rules.set(key, { key, rule: one, value, rows: [...(rules.get(key)?.rows ?? []), one] });
       }
       element.hidden = !rules.size && !measured.length;
       update([...rules.values()]);
-      updateMetrics(measured.map(([name, { n, mean, unit }]) => ({ label: `mean ${name}, all arms`, text: withUnit(unit)(mean), note: many(n, "value") })));
+      updateMetrics(measured.map(([name, { n, mean }]) => ({ label: `mean ${name}, all arms`, text: metricFormat(experiment, name)(mean), note: many(n, "value") })));
     },
   };
 }
 
 const shownAs = (settings) => rewardFormat(settings).value;
 
-const withUnit = (unit) => (x) => `${number(x)}${unit ? ` ${unit}` : ""}`;
+/** Return the format of a metric, in its unit. */
+function metricFormat({ settings }, name) {
+  const { unit, range } = settings.metrics?.[name] ?? {};
+  return quantities(unit, range);
+}
 
 /** Return the element of a guardrail: what must hold, and for each arm, or for the bandit, whether it does. */
 function guardrailRule({ rule }) {
   const body = h("tbody");
   const columns = [rule.arm ? "Arm" : "", "State", rule.metric, reference(rule.against)];
   const table = h("table", { class: "numbers" }, h("thead", {}, h("tr", {}, columns.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))), body);
-  const title = h("h3", {}, `${rule.metric} at most ${fallInWords(rule)} below ${reference(rule.against)}`);
+  const title = h("h3", {}, `${rule.metric} at most ${limitInWords(rule)} ${reference(rule.against)}`);
   const rows = keyed(body, ({ one }) => one.arm ?? "", ({ one }) => {
     const state = h("span", { class: "outcome" });
     const [value, compared] = [h("td"), h("td")];

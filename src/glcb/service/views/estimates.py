@@ -1,10 +1,12 @@
 """Estimates in units of the reward, from sums on a scale from 0 to 1: lifts and means with their intervals.
 
-The intervals are those of :mod:`glcb.evaluate.sequences`: valid at all times, even if the mean changes. The
+The intervals are those of :mod:`glcb.service.core.lift` and :mod:`glcb.evaluate.sequences`: valid at all
+times, even if the mean changes. The
 fixed-horizon intervals are the usual normal ones, valid at a single time that was chosen in advance.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from glcb._api.statistics import ArmMean, LiftEstimate
 from glcb.evaluate.sequences import boundaries
-from glcb.service.core.lift import CONFIDENCE, LiftSums, intervals
+from glcb.service.core.lift import CONFIDENCE, LiftSums, intervals, missing_decisions
 from glcb.service.core.sums import ArmSums, GroupRewards
 
 Range = tuple[float, float]
@@ -57,6 +59,7 @@ def _lift_estimate(
     fixed = None if interval is None else sums.fixed_interval(confidence)
     return LiftEstimate(
         n=sums.n,
+        since=None if sums.since is None else datetime.fromtimestamp(sums.since, UTC),
         baseline=baseline,
         difference=difference,
         low=None if interval is None else interval[0] * unit,
@@ -66,6 +69,7 @@ def _lift_estimate(
         confidence=confidence,
         relative=difference / baseline if baseline and low >= 0 else None,
         extra_rewards=sums.gained() * unit,
+        decisions_missing=missing_decisions(sums, interval, confidence),
     )
 
 

@@ -28,12 +28,14 @@ def _status(
     if sums.exposure > 0:
         reference = low + unit * sums.reference / sums.exposure
         mean, lowest, highest = (part * unit for part in margin)
-        tolerated = guardrail.max_fall * reference if guardrail.relative else guardrail.max_fall
-        value = reference - tolerated + mean
+        tolerated = guardrail.tolerated * reference if guardrail.relative else guardrail.tolerated
+        above = mean - tolerated  # by how much the metric is better than the reference
+        value = reference - above if guardrail.rises else reference + above
     return GuardrailStatus(
         metric=guardrail.metric,
         against=guardrail.against,
         max_fall=guardrail.max_fall,
+        max_rise=guardrail.max_rise,
         relative=guardrail.relative,
         pauses=guardrail.pauses,
         arm=arm,

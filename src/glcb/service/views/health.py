@@ -4,6 +4,7 @@ A check is silent until it has enough data. A failed check names the likely caus
 thresholds follow from false-alarm rates, stated next to each constant here and in ``core/vitals.py``.
 """
 
+import math
 from collections.abc import Iterator
 
 from msgspec import UNSET
@@ -16,17 +17,23 @@ from glcb.evaluate.sequences import boundary
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.forecasts import CatalogForecasts
 from glcb.service.core.guard import MetricSums
-from glcb.service.core.tally import TallyBlock
+from glcb.service.core.tally import Tally, TallyBlock
 from glcb.service.core.vitals import ALARM_SECONDS, MIN_DECISIONS, Vitals
 
 _MIN_SAMPLE = 100
 """Decisions or rewards that a check of means needs."""
 _RECENT_SHARE = 0.25
 """Share of all decisions that counts as recent."""
+_JUDGED_SHARE = 0.5
+"""Share of all decisions whose predictions are judged."""
+_JUDGED_ERROR = 0.01
+"""Probability that this check ever fails by chance, if errors are normal."""
 _ERROR = 0.001
 """Probability that a check of means ever fails by chance."""
-_MAX_BIAS = 0.05
-"""Tolerated bias of the predictions, as a share of the reward range and on top of the sampling error."""
+_MIN_CHANGES = 40
+"""Changes of the reward before its variance is known well enough: about 20 sales, if most rewards are 0."""
+_MAX_BIAS = 0.1
+"""Tolerated bias of the predictions, as a share of the mean reward and on top of the sampling error."""
 _MIN_OVERLAP = 0.01
 """With less, an off-policy estimate from 100 decisions is worth no more than one random decision."""
 _MAX_UNUSABLE = 0.1
@@ -41,14 +48,12 @@ _FULL_MATCH = 0.5
 def checks(experiment: Experiment) -> tuple[Check, ...]:
     """Return the results of all health checks."""
     tally = experiment.state.tally
-    recent = TallyBlock(0.0, 0.0)
-    for block in _latest(tally.blocks, _RECENT_SHARE * tally.whole.decisions):
-        recent.merge(block)
+    recent = latest(tally, _RECENT_SHARE)
     values = _reward_values(experiment)
     return (
         _rewards(experiment, tally.vitals),
         values,
-        _calibration(experiment, recent, values),
+        _calibration(experiment, values),
         _exploration(experiment, recent),
         _propensities(experiment),
         *_contexts(experiment),
@@ -59,14 +64,14 @@ def checks(experiment: Experiment) -> tuple[Check, ...]:
     )
 
 
-def _latest(blocks: list[TallyBlock], decisions: float) -> Iterator[TallyBlock]:
-    """Yield the newest blocks with this many decisions, or with a minimum sample."""
-    covered = 0
-    for block in reversed(blocks):
-        if covered >= max(decisions, 2 * _MIN_SAMPLE):
-            return
-        covered += block.decisions
-        yield block
+def latest(tally: Tally, share: float) -> TallyBlock:
+    """Return the newest blocks, with this share of the decisions or with a minimum sample, as one."""
+    recent = TallyBlock(0.0, 0.0)
+    for block in reversed(tally.blocks):
+        if recent.decisions >= max(share * tally.whole.decisions, 2 * _MIN_SAMPLE):
+            break
+        recent.merge(block)
+    return recent
 
 
 def _too_early(check: str, subject: str, unit: str = "decisions", n: int = _MIN_SAMPLE) -> Check:
@@ -130,19 +135,20 @@ def _reward_values(experiment: Experiment) -> Check:
     return Check(name, True, "The rewards differ.")
 
 
-def _calibration(experiment: Experiment, recent: TallyBlock, values: Check) -> Check:
-    if values.ok is False or not experiment.state.tally.vitals.values.reported:
+def _calibration(experiment: Experiment, values: Check) -> Check:
+    tally = experiment.state.tally
+    if values.ok is False or not tally.vitals.values.reported:
         return Check("calibration", None, "Calibration of the predictions: needs rewards that differ.")
+    recent = latest(tally, _JUDGED_SHARE)
     if recent.predictions < _MIN_SAMPLE:
         needed = "recent rewards of decisions made after the first rewards"
         return _too_early("calibration", "Calibration of the predictions", needed)
     if recent.predicted == 0:
         return Check("calibration", None, "This policy does not predict rewards.")
-    low, high = experiment.reward_range
     predicted, observed = recent.predicted / recent.predictions, recent.observed / recent.predictions
-    unit = high - low
-    sampling_error = boundary(recent.squared_errors / unit**2, 1.0, _ERROR / 2) / recent.predictions
-    ok = abs(predicted - observed) <= (_MAX_BIAS + sampling_error) * unit
+    ok = are_calibrated(tally)
+    if ok is None:
+        return Check("calibration", None, "Calibration of the predictions: needs more rewards that differ.")
     form = ".1%" if experiment.state.settings.rewards == "binary" else ".3g"
     means = f"recent means: {predicted:{form}} predicted, {observed:{form}} observed"
     if ok:
@@ -153,6 +159,29 @@ def _calibration(experiment: Experiment, recent: TallyBlock, values: Check) -> C
         f"Predictions are biased ({means}). The traffic or the definition of the reward probably changed. "
         "An experiment with half_life forgets old rewards.",
     )
+
+
+def are_calibrated(tally: Tally) -> bool | None:
+    """Return whether recent predictions agree with the rewards, up to chance and a tolerated bias.
+
+    The variance of an error is estimated from the recent errors, which include the large rewards that explain
+    a high mean, and from all errors, which include those that a low mean may lack by chance. The larger
+    estimate counts. The bound of the mean error is that of a normal distribution, at all times.
+
+    Returns
+    -------
+    bool or None
+        None if too few rewards are known.
+    """
+    recent = latest(tally, _JUDGED_SHARE)
+    n, predictions = recent.predictions, sum(block.predictions for block in tally.blocks)
+    if n < _MIN_SAMPLE or sum(block.changes for block in tally.blocks) < _MIN_CHANGES:
+        return None
+    all_squares = sum(block.squared_errors for block in tally.blocks)
+    variance = max(recent.squared_errors / n, all_squares / predictions)
+    sampling_error = math.sqrt(variance) * boundary(n, 0.0, _JUDGED_ERROR / 2) / n
+    tolerated = _MAX_BIAS * recent.magnitude / n
+    return abs(recent.predicted - recent.observed) / n <= tolerated + sampling_error
 
 
 # ---- choices --------------------------------------------------------------------------------------

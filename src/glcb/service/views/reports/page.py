@@ -90,7 +90,8 @@ def _facts(report: Report, rewards: RewardFormat) -> tuple[Fact, ...]:
     facts = [Fact(f"{report.decisions:,}", "decisions"), Fact(f"{report.rewards:,}", "rewards")]
     if lift is not None:
         difference = Fact(rewards.difference(lift.difference), "lift per decision")
-        facts = [Fact(rewards.gained(lift.extra_rewards), "gained"), difference, *facts]
+        amount, _, change = rewards.gained(lift.extra_rewards).rpartition(" ")
+        facts = [Fact(amount, change), difference, *facts]
         if lift.relative is not None:
             facts.insert(0, Fact(relative_in_words(lift.relative), "relative lift"))
     return tuple(facts)

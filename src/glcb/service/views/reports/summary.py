@@ -1,6 +1,7 @@
 """The numbers of a report, and the same in words."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -9,8 +10,11 @@ from glcb._api.reports import Report
 from glcb._api.requests import ExperimentSettings
 from glcb._api.responses import ExperimentInfo
 from glcb._api.statistics import Curves, LiftEstimate
+from glcb._types import reward_range
 
 _MINUS = "−"
+_MONEY = re.compile(r"[A-Z]{0,2}[$¢£¤¥₠-⃀]|AUD|BRL|CAD|CHF|CNY|DKK|EUR|GBP|INR|NOK|PLN|SEK|USD")
+"""Units of money, which has two decimals."""
 _MAX_CHANGES = 5
 """Changes in the text of a summary; the report lists all."""
 
@@ -27,20 +31,31 @@ def reward_format(settings: ExperimentSettings) -> RewardFormat:
     """Return the format of rewards: percentages and points for binary rewards, otherwise numbers.
 
     >>> binary = reward_format(ExperimentSettings(arms=["a", "b"]))
-    >>> binary.value(0.523), binary.difference(-0.021), binary.gained(393.4)
-    ('52.3%', '−2.1 points', '+393 rewards')
+    >>> binary.value(0.523), binary.difference(-0.021), binary.gained(393.4), binary.gained(-53)
+    ('52.3%', '−2.1 points', '393 rewards gained', '53 rewards lost')
+    >>> revenue = ExperimentSettings(arms=["a", "b"], rewards=(0, 200), reward_unit="€")
+    >>> money = reward_format(revenue)
+    >>> money.value(1.389), money.difference(-0.5), money.gained(-1389)
+    ('1.39 €', '−0.50 €', '1,389.00 € lost')
     """
     unit = settings.reward_unit or None
+    low, high = reward_range(settings.rewards)
+    digits = (4 if high - low < 1 else 2) if _MONEY.fullmatch(unit or "") else None
 
     def gained(x: float) -> str:
-        return f"{_signed(x, 0 if abs(x) >= 10 else 2)} {unit or 'rewards'}"
+        size, change = abs(x), "lost" if x < 0 else "gained"
+        shown = f"{size:,.{(0 if size >= 10 else 2) if digits is None else digits}f}"
+        return f"{shown} {unit or 'rewards'} {change}"
 
     if settings.rewards == "binary":
         return RewardFormat(percent, lambda x: f"{_signed(100 * x, 1)} points", gained)
     suffix = f" {unit}" if unit else ""
-    return RewardFormat(
-        lambda x: _number(x) + suffix, lambda x: ("+" if x > 0 else "") + _number(x) + suffix, gained
-    )
+
+    def difference(x: float) -> str:
+        shown = _number(x, digits)
+        return ("+" if x > 0 and re.search("[1-9]", shown) else "") + shown + suffix
+
+    return RewardFormat(lambda x: _number(x, digits) + suffix, difference, gained)
 
 
 def percent(x: float) -> str:
@@ -66,22 +81,29 @@ def _signed(x: float, digits: int) -> str:
     return f"{sign}{x:z,.{digits}f}".replace("-", _MINUS)
 
 
-def _number(x: float) -> str:
-    digits = 3 if abs(x) < 10 else 1 if abs(x) < 1000 else 0
-    return f"{x:,.{digits}f}".replace("-", _MINUS)
+def _number(x: float, digits: int | None) -> str:
+    if digits is None:
+        digits = 3 if abs(x) < 10 else 1 if abs(x) < 1000 else 0
+    return f"{x:z,.{digits}f}".replace("-", _MINUS)
 
 
 def main_lift(info: ExperimentInfo, curves: Curves) -> tuple[str, LiftEstimate | None]:
-    """Return the lift over the control if there is one, otherwise over random assignment."""
+    """Return the lift over the control once a decision compares with it, otherwise over random assignment."""
     if curves.control is not None and curves.control.n:
         return "control", curves.control
-    if info.settings.control or info.settings.shadow:
+    lift = _random_lift(curves)
+    if info.settings.shadow or (info.settings.control and lift is None):
         return "control", None
+    return "random", lift
+
+
+def _random_lift(curves: Curves) -> LiftEstimate | None:
     lift = curves.lift
     if lift.difference is None or lift.random is None:
-        return "random", None
-    return "random", LiftEstimate(
+        return None
+    return LiftEstimate(
         n=lift.n,
+        since=lift.since,
         baseline=lift.random,
         difference=lift.difference,
         low=lift.low,
@@ -91,6 +113,7 @@ def main_lift(info: ExperimentInfo, curves: Curves) -> tuple[str, LiftEstimate |
         confidence=lift.confidence,
         relative=lift.relative,
         extra_rewards=lift.extra_rewards or 0.0,
+        decisions_missing=lift.decisions_missing,
     )
 
 
