@@ -3,15 +3,15 @@
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from benchmarks.service.server import Server
 from tests.service.conftest import Serve
-from tests.service.pages import Open, Scheme, check_accessibility, check_width, decisions
-from tests.service.simulated_shop import ARMS, Shop
+from tests.support.pages import Open, Scheme, check_accessibility, check_width, decisions
+from tests.support.simulated_shop import ARMS, Shop
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -87,7 +87,7 @@ def test_workers_are_shown_if_there_are_any(opened: Open, server: Server, width:
         {**busy, "name": "w-3", "trouble": None, "draining": True},
     ]
     page = opened("about:blank", width, scheme)
-    answer: dict[str, object] = {"workers": workers, "owners": None, "pins": {}}
+    answer: dict[str, Any] = {"workers": workers, "owners": None, "pins": {}}
     page.route("**/v1/workers", lambda route: route.fulfill(json=answer))
     page.goto(server.url)
     panel = page.locator(".workers")
