@@ -8,7 +8,6 @@ from pathlib import Path
 
 from glcb._errors import LogError
 from glcb._files import lock_file
-from glcb._formats import LOG
 from glcb.bandit.logs.format import (
     VERSION_FIELD,
     Event,
@@ -32,7 +31,6 @@ class LogWriter:
         self._process = os.getpid()
         self._descriptor = -1
         self._end = 0
-        self._is_older = False
         self._partial = False
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         try:
@@ -47,7 +45,7 @@ class LogWriter:
             ) from None
         except (OSError, ValueError) as error:  # ValueError: a path with a null character
             raise self._failure(error) from error
-        if self._end == 0 or self._is_older:
+        if self._end == 0:
             self.write(header_event())
 
     def __del__(self) -> None:
@@ -118,7 +116,6 @@ class LogWriter:
         if not isinstance(header, dict) or VERSION_FIELD not in header:
             raise self._not_a_log()
         check_version(header[VERSION_FIELD], self.path)
-        self._is_older = header[VERSION_FIELD] != LOG.number
 
     def _not_a_log(self) -> LogError:
         return LogError(f"{self.path} exists and is not a log of a bandit: choose another path")

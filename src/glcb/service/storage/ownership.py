@@ -19,9 +19,9 @@ TAKEN_OVER = "another service has taken over this database: stop this one, or re
 PARTITIONS = 256
 """The experiments of a service with several workers are divided into this many parts."""
 LEASE_SECONDS = 3.0
-"""Others may take the partitions of a worker that has not renewed its lease for this long. PostgreSQL ends
-its
-transactions if they are idle for as long: a process that was stopped in one would keep others from that."""
+"""Others may take the partitions of a worker that has not renewed its lease for this long. PostgreSQL
+ends its transactions if they are idle for as long: a process that was stopped in one would keep others from
+that."""
 
 _EPOCH = "epoch"
 _WORKERS = "workers"
