@@ -11,6 +11,7 @@ from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.http import wire
 from glcb.service.http.wire import Message, Receive, Scope, Send, read_body
+from glcb.service.workers import dispatch
 from glcb.service.workers.dispatch import Dispatcher
 from glcb.service.workers.forwarding import EPOCH, MOVED, Broken, NotSent, Place, Reply
 from glcb.service.workers.inner import Hop
@@ -28,15 +29,16 @@ class FakeMembership:
         self.row = ME
         self.owner = owner
         self.epoch = 1
+        self.is_usable = True
         self.inside = 0
         self.refreshes = 0
         self.on_refresh: Callable[[], None] = lambda: None
 
     def is_open(self, _partition: int) -> bool:
-        return self.owner is ME
+        return self.is_usable and self.owner is ME
 
     async def settled(self, _partition: int) -> bool:
-        return self.owner is ME
+        return self.is_usable and self.owner is ME
 
     def enter(self, _partition: int) -> None:
         self.inside += 1
@@ -250,6 +252,20 @@ def test_a_request_is_not_sent_again_after_its_connection_broke() -> None:
         assert (await world.ask())[0] == 503
         assert world.peer.received == []
         assert world.membership.refreshes == 0
+
+    run(scenario)
+
+
+def test_a_partition_of_this_worker_that_cannot_be_opened_is_503_and_blocks_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(dispatch, "MOVE_SECONDS", 0.1)
+        world = World(ME)
+        world.membership.is_usable = False
+        waiting = asyncio.ensure_future(world.ask())
+        await asyncio.sleep(0.01)  # others run
+        assert (await waiting)[0] == 503
 
     run(scenario)
 
