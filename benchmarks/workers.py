@@ -441,10 +441,12 @@ class WorkersTest:
         elif way.endswith("node"):
             yield from self._strike_node(way)
         else:
+            victim = self._rng.choice(self.workers())
+            self._note_hits({victim["name"]}.__contains__)  # requests may be on their way to it
             if way.endswith("moving"):
                 self._move_experiments(wait=False)
                 time.sleep(self._rng.uniform(0, 1.5))
-            yield from self._strike_worker(way)
+            yield from self._strike_worker(way, victim)
             if way.endswith("moving"):
                 self._end_moves()
 
@@ -493,9 +495,8 @@ class WorkersTest:
         )
         self.await_all()
 
-    def _strike_worker(self, way: str) -> Iterator[float]:
+    def _strike_worker(self, way: str, victim: dict[str, Any]) -> Iterator[float]:
         """Kill or stop a worker."""
-        victim = self._rng.choice(self.workers())
         stops = way.startswith("stop")
         self._note_hits(is_victim := {victim["name"]}.__contains__)
         os.kill(victim["process"], signal.SIGSTOP if stops else signal.SIGKILL)

@@ -170,7 +170,12 @@ class Dispatcher:
             row, epoch = known
         if row is None:
             raise _unavailable()
-        await membership.settled(partition)
+        while not await membership.settled(partition):  # its experiments cannot be listed
+            if membership.owner_of(partition)[0] != row:
+                return False
+            if loop.time() > deadline:
+                raise _unavailable()
+            await asyncio.sleep(_PAUSE_SECONDS)
         return False
 
     async def _exchange(self, peer: Peer, scope: Scope, body: "_Body", epoch: int, send: Send) -> int | None:

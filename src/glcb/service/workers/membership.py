@@ -190,9 +190,10 @@ class Membership:
             log.error("partitions cannot be opened", extra={"reason": str(error)})
         except Exception:
             log.exception("partitions cannot be opened")
-        finally:
-            self._opening = frozenset()
-            self._notify()
+        self._opening = frozenset()
+        if new <= self._open:  # others may have come meanwhile
+            self._open_new()
+        self._notify()
 
     # ---- what this worker changes ---------------------------------------------------------------
 
