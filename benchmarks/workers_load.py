@@ -139,7 +139,7 @@ class Running:
         )
 
     def alone(self, seconds: float) -> list[Alone]:
-        """Send pairs for an experiment to its owner and, in alternation, to another worker if there is one."""
+        """Send pairs for an experiment to its owner and, in alternation, to another worker, if any."""
         name, urls = self.names[0], [self._server.url]
         if self._workers > 1:
             urls = [urls_of[name] for urls_of in self._owners()]
