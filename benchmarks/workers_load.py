@@ -26,6 +26,7 @@ EXPERIMENTS = 8
 CONNECTIONS = 32
 WARM_UP = 3.0
 WORKERS = (1, 2, 4)
+CONTEXT = json.dumps({"context": {f"f{i:02}": i / FEATURES for i in range(FEATURES)}}).encode()
 ADVERTISE = ("--set", "advertise=http://127.0.0.1")
 
 
@@ -52,16 +53,21 @@ class Alone(NamedTuple):
     p99: float
 
 
+async def _send_pair(wire: Wire, path: str) -> float:
+    """Request a decision and send its reward; return the seconds of the decision."""
+    start = time.perf_counter()
+    status, body = await wire.ask(post(f"{path}/decisions", CONTEXT))
+    taken = time.perf_counter() - start
+    assert status == 200, body
+    reward = post(f"{path}/decisions/{json.loads(body)['id']}/reward", b'{"value":1}')
+    status, body = await wire.ask(reward)
+    assert status == 200, body
+    return taken
+
+
 async def _send_pairs(wire: Wire, path: str, decisions: list[float]) -> None:
-    context = json.dumps({"context": {f"f{i:02}": i / FEATURES for i in range(FEATURES)}}).encode()
     while True:
-        start = time.perf_counter()
-        status, body = await wire.ask(post(f"{path}/decisions", context))
-        decisions.append(time.perf_counter() - start)
-        assert status == 200, body
-        reward = post(f"{path}/decisions/{json.loads(body)['id']}/reward", b'{"value":1}')
-        status, body = await wire.ask(reward)
-        assert status == 200, body
+        decisions.append(await _send_pair(wire, path))
 
 
 async def _load(targets: Sequence[tuple[str, str]], seconds: float) -> list[float]:
@@ -132,14 +138,27 @@ class Running:
             self._workers, direct, pairs / taken, **cost, generator_share=share, load_average=average
         )
 
-    def alone(self, seconds: float, forwarded: bool) -> Alone:
-        """Send pairs over one connection, to the owner of an experiment or to another worker."""
-        name = self.names[0]
-        url = self._server.url if self._workers == 1 else self._owners()[forwarded][name]
-        target = [(url, f"/v1/experiments/{name}")]
-        asyncio.run(_load(target, min(WARM_UP, seconds)))
-        times = statistics.quantiles(asyncio.run(_load(target, seconds)), n=100)
-        return Alone(1e3 * times[49], 1e3 * times[98])
+    def alone(self, seconds: float) -> list[Alone]:
+        """Send pairs for an experiment to its owner and, in alternation, to another worker, if any."""
+        name, urls = self.names[0], [self._server.url]
+        if self._workers > 1:
+            urls = [urls_of[name] for urls_of in self._owners()]
+        times = asyncio.run(_alternate(urls, f"/v1/experiments/{name}", seconds))
+        cuts = [statistics.quantiles(one[len(one) // 5 :], n=100) for one in times]  # without a warm-up
+        return [Alone(1e3 * one[49], 1e3 * one[98]) for one in cuts]
+
+
+async def _alternate(urls: Sequence[str], path: str, seconds: float) -> list[list[float]]:
+    """Send one pair at a time to each URL in turn; return the times of their decisions."""
+    wires = await asyncio.gather(*map(connect, urls))
+    times: list[list[float]] = [[] for _ in urls]
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for wire, own in zip(wires, times, strict=True):
+            own.append(await _send_pair(wire, path))
+    for wire in wires:
+        wire.close()
+    return times
 
 
 def _line(label: str, values: NamedTuple) -> str:
@@ -163,10 +182,10 @@ def main() -> None:
                 flags = ("--workers", str(workers), *(ADVERTISE if workers > 1 else ()))
                 with serving(["--database", database.url], *flags) as server:
                     running = Running(server, workers, database.pid)
-                    for forwarded in (False, True) if workers > 1 else (False,):
-                        label = f"{workers} workers, {'forwarded' if forwarded else 'not forwarded'}"
-                        alone.setdefault(label, []).append(running.alone(chosen.seconds / 2, forwarded))
-                        print(_line(label, alone[label][-1]), flush=True)
+                    for place, one in enumerate(running.alone(chosen.seconds)):
+                        label = f"{workers} workers, {('not forwarded', 'forwarded')[place]}"
+                        alone.setdefault(label, []).append(one)
+                        print(_line(label, one), flush=True)
                     for direct in (False, True) if workers > 1 else (False,):
                         result = running.measure(chosen.seconds, chosen.connections, direct)
                         results.setdefault((workers, direct), []).append(result)

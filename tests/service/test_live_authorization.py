@@ -139,8 +139,16 @@ def test_a_foreign_experiment_looks_like_a_missing_one(secured: SecuredServer) -
     made = secured.client("admin mine").put("/v1/experiments/another", {"arms": ["a", "b"]})
     assert made.status in (403, 404), made
     _assert_rejected(secured.client("admin mine").post("/v1/workers/restart", {}), 403, "forbidden")
-    drained = secured.client("admin mine").ask("PATCH", "/v1/nodes/a", {"draining": True})
+    drained = secured.client("admin mine").ask("PATCH", "/v1/workers/a", {"draining": True})
     _assert_rejected(drained, 403, "forbidden")
+    moved = secured.client("admin mine").post("/v1/workers/move", {"experiment": "mine", "worker": None})
+    _assert_rejected(moved, 403, "forbidden")
+
+
+def test_all_keys_except_publishable_ones_may_list_the_workers(secured: SecuredServer) -> None:
+    for role in ROLES:
+        assert secured.client(role).get("/v1/workers").status == 200
+        assert secured.client(f"{role} mine").get("/v1/workers").status == 200
 
 
 def test_keys_can_be_added_and_removed_while_the_service_runs(secured: SecuredServer) -> None:

@@ -366,6 +366,33 @@ def test_workers_end_with_their_parent(serve: Serve, cluster: postgres.Cluster) 
     assert server.start().client.get("/readyz").status == 200
 
 
+def test_a_worker_that_is_stopped_hands_over_to_one_on_another_machine(
+    serve: Serve, cluster: postgres.Cluster
+) -> None:
+    """As pods of Kubernetes: no parent, and connections over TCP."""
+    store = ("--database", cluster.url)
+    first, second = (
+        serve("--set", f"inner_address=127.0.0.1:{free_port()}", *ADVERTISE, store=store) for _ in range(2)
+    )
+    await_that(lambda: is_balanced(second.client))
+    own, _ = at_owner_and_at_another(second.client, "home")
+    urls = {one["url"]: one["process"] for one in listed(second.client)["workers"]}
+    leaving, staying = (first, second) if urls[own.url] == first.pid else (second, first)
+    create(staying.client, "home")
+    with Load(staying, "home") as load:
+        time.sleep(0.5)
+        assert leaving.stop() == 0  # with SIGTERM
+        time.sleep(0.5)
+    load.check()
+    (left,) = listed(staying.client)["workers"]
+    assert (left["process"], left["partitions"]) == (staying.pid, 256)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
 def test_nothing_is_lost_when_workers_and_machines_die_stop_and_restart(cluster: postgres.Cluster) -> None:
     """The machines have unlike processors, and reach each other over TCP with the secret of the database."""
     test = WorkersTest(cluster.url, seed=10_000, nodes=2, workers=2, pause=0.01)

@@ -43,8 +43,15 @@ from glcb.service.process.log_output import configure_logging
 from glcb.service.process.warmup import warm_up, warm_up_rest
 from glcb.service.storage.connection import database_is_missing
 from glcb.service.storage.database import Database, open_database
-from glcb.service.workers.parent import SILENT, Orders, WorkerReport
-from glcb.service.workers.worker import Worker, assignment, check_workers, direct_address, prepared_worker
+from glcb.service.workers.orders import (
+    SILENT,
+    Orders,
+    WorkerReport,
+    assignment,
+    check_workers,
+    direct_address,
+)
+from glcb.service.workers.worker import Worker, prepared_worker
 
 log = logging.getLogger("glcb.service")
 

@@ -10,7 +10,8 @@ import httptools
 
 from glcb.service.errors import ApiError
 from glcb.service.http.wire import Header, Scope
-from glcb.service.workers.inner import HOP, ChallengeResponse, Hop, keep_alive, split_address
+from glcb.service.workers.inner import HOP, ChallengeResponse, Hop, keep_alive
+from glcb.service.workers.orders import split_address
 from glcb.service.workers.partitions import WorkerRow
 
 log = logging.getLogger("glcb.service")

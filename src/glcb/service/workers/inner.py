@@ -20,6 +20,7 @@ from uvicorn.server import ServerState
 from glcb._errors import InvalidSettings
 from glcb.service.http.protocol import Connection, Connections
 from glcb.service.http.wire import Header, Scope
+from glcb.service.workers.orders import split_address
 
 HOP = b"glcb-hop"
 """The header of the hop mark."""
@@ -244,18 +245,6 @@ def bound_inner_socket(address: str) -> Iterator[tuple[socket.socket, str]]:
             if family == socket.AF_UNIX:
                 with contextlib.suppress(OSError):
                     os.unlink(address)  # noqa: PTH108
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Return host and port.
-
-    >>> split_address("10.0.0.7:80"), split_address("10.0.0.7"), split_address("[::1]:80")
-    (('10.0.0.7', 80), ('10.0.0.7', 0), ('::1', 80))
-    """
-    host, bracket, port = address.rpartition("]")
-    if not bracket:
-        host, _, port = address.partition(":")
-    return host.strip("[]"), int(port.strip(":") or 0)
 
 
 def keep_alive(transport: Any) -> None:

@@ -12,14 +12,11 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
-from typing import BinaryIO
 
 import msgspec
-from msgspec import Struct
 
 from glcb._errors import GlcbError, StorageError
 from glcb.service.access.api_keys import list_keys
@@ -28,7 +25,7 @@ from glcb.service.http.listening import bound_socket, listen, require_keys_if_pu
 from glcb.service.process.log_output import configure_logging
 from glcb.service.storage.database import Database, open_database
 from glcb.service.workers import partitions
-from glcb.service.workers.worker import WorkerAssignment, assignment, check_workers
+from glcb.service.workers.orders import FAILED, READY, Orders, WorkerAssignment, assignment, check_workers
 
 log = logging.getLogger("glcb.service")
 
@@ -38,83 +35,10 @@ HANG_SECONDS = 10.0
 """A worker whose event loop is silent for this long is killed, and started again."""
 _START_SECONDS = 120.0
 """Time that a new process has for its first sign of life."""
-_ALIVE_SECONDS = 1.0
 _PAUSES = (0.0, 1.0, 2.0, 5.0, 10.0)
 """Seconds before a worker is started again that has failed 0, 1, 2, … times in a row."""
 _STEADY_SECONDS = 30.0
 """A worker that has run for this long has not failed."""
-_READY, _ALIVE, _FAILED = b"ready", b"alive", b"failed "
-
-
-class Orders(Struct, kw_only=True):
-    """What a parent tells a new process: one line of JSON on its standard input, which stays open."""
-
-    assigned: WorkerAssignment
-    settings: ServiceSettings = ServiceSettings()
-    listener: int = -1
-    """The descriptor of the listening socket of the service."""
-    report: int = -1
-    """The descriptor to which the process writes how it is."""
-
-    @classmethod
-    def read(cls, file: BinaryIO) -> "Orders":
-        """Return the orders on standard input."""
-        return _ORDERS.decode(file.readline())
-
-
-_ORDERS = msgspec.json.Decoder(Orders)
-
-
-class WorkerReport:
-    """Tells the parent how this process is.
-
-    Parameters
-    ----------
-    descriptor
-        Where to write; -1 if there is no parent.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    @property
-    def has_parent(self) -> bool:
-        """Whether somebody has started this process."""
-        return self._descriptor >= 0
-
-    def ready(self) -> None:
-        """Say that this process answers requests."""
-        self._write(_READY)
-
-    def failed(self, reason: str) -> None:
-        """Say why this process cannot start."""
-        self._write(_FAILED + reason.replace("\n", " ").encode())
-
-    async def keep_alive(self, end: Callable[[], None]) -> None:
-        """Say again and again that the event loop runs; call ``end`` if the parent has ended."""
-        if self._descriptor < 0:
-            return
-        loop = asyncio.get_running_loop()
-
-        def wait_for_the_end() -> None:
-            while os.read(sys.stdin.fileno(), 1024):
-                pass
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(end)
-
-        threading.Thread(target=wait_for_the_end, name="glcb-parent", daemon=True).start()
-        while True:
-            self._write(_ALIVE)
-            await asyncio.sleep(_ALIVE_SECONDS)
-
-    def _write(self, line: bytes) -> None:
-        if self._descriptor >= 0:
-            with contextlib.suppress(OSError):  # the parent has ended
-                os.write(self._descriptor, line + b"\n")
-
-
-SILENT = WorkerReport(-1)
-"""The report of a process without a parent."""
 
 
 def serve_workers(
@@ -303,11 +227,11 @@ class Parent:
             if not line:
                 return
             patience = HANG_SECONDS
-            if line.startswith(_FAILED):
-                reason = line.removeprefix(_FAILED).strip().decode()
+            if line.startswith(FAILED):
+                reason = line.removeprefix(FAILED).strip().decode()
                 log.error("a worker cannot start", extra={"pid": process.pid, "reason": reason})
                 self._failure = self._failure or StorageError(reason)
-            elif line.startswith(_READY):
+            elif line.startswith(READY):
                 self._ready.add(number)
                 if len(self._ready) == self._settings.workers and not self._has_served:
                     self._has_served, self._failure = True, None

@@ -26,8 +26,8 @@ from glcb.service.config import ServiceSettings
 from glcb.service.process.log_output import configure_logging
 from glcb.service.storage.database import open_database
 from glcb.service.storage.tables import read_about
+from glcb.service.workers.orders import check_workers
 from glcb.service.workers.parent import serve_workers
-from glcb.service.workers.worker import check_workers
 
 log = logging.getLogger("glcb.service")
 

@@ -2,17 +2,13 @@
 
 import asyncio
 import contextlib
-import re
-import secrets
 import socket
 from collections.abc import Callable, Iterator
 from os import getpid
 from urllib.parse import urlsplit
 
-from msgspec import Struct
 from uvicorn.config import Config
 
-from glcb._errors import InvalidSettings
 from glcb.service.access.api_keys import ApiKey
 from glcb.service.config import ServiceSettings
 from glcb.service.engine.engine import Engine
@@ -22,91 +18,18 @@ from glcb.service.http.handlers import Handlers
 from glcb.service.http.protocol import Connections, Timeouts
 from glcb.service.http.wire import Scope
 from glcb.service.process.background import log_failures
-from glcb.service.storage.connection import database_url
 from glcb.service.storage.database import Database
 from glcb.service.workers import partitions
 from glcb.service.workers.answers import WorkerAnswers
 from glcb.service.workers.dispatch import Dispatcher
 from glcb.service.workers.forwarding import Peers
-from glcb.service.workers.inner import Listener, bound_inner_socket, split_address
+from glcb.service.workers.inner import Listener, bound_inner_socket
 from glcb.service.workers.membership import Membership
+from glcb.service.workers.orders import WorkerAssignment
 from glcb.service.workers.partitions import WorkerRow
 
 _MAX_CONNECTIONS = 10_000
 """Connections of other workers. They limit themselves."""
-_MAX_HOST = 40
-
-
-class WorkerAssignment(Struct, kw_only=True):
-    """What a worker is told by whoever starts it."""
-
-    name: str
-    incarnation: str
-    inner: str
-    """Where it listens for other workers: the path of a Unix socket, or an address."""
-    number: int = 0
-    """Its number on this machine."""
-
-
-def check_workers(settings: ServiceSettings) -> None:
-    """Raise InvalidSettings if a service with several workers cannot have these settings."""
-    if database_url(settings).get_backend_name() == "sqlite":
-        raise InvalidSettings(
-            "several workers need PostgreSQL, because a SQLite file has one writer: pass --database "
-            "postgresql://…, or use one worker"
-        )
-    if settings.high_water_file is not None:
-        raise InvalidSettings("several workers have no high_water_file: leave it out, or use one worker")
-
-
-def assignment(
-    settings: ServiceSettings, number: int = 0, folder: str | None = None, host: str | None = None
-) -> WorkerAssignment:
-    """Return what a worker is told. Its name is the same whenever it is started again.
-
-    Parameters
-    ----------
-    settings
-        The settings of the service.
-    number
-        Its number on this machine.
-    folder
-        A folder for Unix sockets, if all workers are on this machine.
-    host
-        The name of the machine; by default, what the system says.
-    """
-    incarnation = secrets.token_hex(8)
-    if settings.inner_address is None:
-        name, inner = f"worker-{number}", f"{folder}/{number}-{incarnation}"
-    else:
-        inner = _shifted(settings.inner_address, number)
-        name = re.sub(r"[^A-Za-z0-9._-]", "-", host or socket.gethostname())[:_MAX_HOST] or "worker"
-        port = split_address(inner)[1]
-        if port:
-            name = f"{name}-{port}"
-        elif settings.workers > 1:
-            name = f"{name}-{number}"
-    return WorkerAssignment(name=name, incarnation=incarnation, inner=inner, number=number)
-
-
-def _shifted(address: str, number: int) -> str:
-    """Return an address whose port, if it has one, is that of another worker of the machine.
-
-    >>> _shifted("10.0.0.7:9000", 2), _shifted("10.0.0.7", 2)
-    ('10.0.0.7:9002', '10.0.0.7')
-    """
-    found = re.fullmatch(r"(.*:)(\d+)", address)
-    if found is None or address.endswith("]"):
-        return address
-    return f"{found[1]}{int(found[2]) + number}"
-
-
-def direct_address(settings: ServiceSettings, number: int) -> tuple[str, int] | None:
-    """Return where a worker listens for clients that send requests to it directly; None if it does not."""
-    if settings.advertise is None:
-        return None
-    port = urlsplit(settings.advertise).port
-    return settings.host, 0 if port is None else port + number
 
 
 class Worker:
