@@ -122,7 +122,7 @@ class World:
     def __init__(self, owner: WorkerRow | None) -> None:
         self.membership, self.peer, self.here = FakeMembership(owner), FakePeer(), Here()
         self.here.membership = self.membership
-        self.confirmed = 0
+        self.admitted = self.confirmed = 0
         self.is_replaced = False
         app: Any = self.here
         self.dispatcher = Dispatcher(app, ServiceSettings())
@@ -132,7 +132,10 @@ class World:
         async def experiment_of(_scope: Scope) -> str:
             return "home"
 
-        self.dispatcher.open(known, peers, self._confirm, experiment_of)
+        async def admit(_scope: Scope) -> None:
+            self.admitted += 1
+
+        self.dispatcher.open(known, peers, self._confirm, experiment_of, admit)
 
     async def _confirm(self) -> None:
         self.confirmed += 1

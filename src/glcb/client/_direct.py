@@ -37,8 +37,12 @@ class Owners:
         self._is_outdated = True
 
     def wants_to_learn(self, path: str) -> bool:
-        """Return whether the workers should be listed before a request is sent."""
-        return path.startswith(_EXPERIMENTS) and self._is_outdated and self._clock() >= self._learn_at
+        """Return whether the workers should be listed before a request is sent: once for all requests."""
+        now = self._clock()
+        if not path.startswith(_EXPERIMENTS) or not self._is_outdated or now < self._learn_at:
+            return False
+        self._learn_at = now + _PAUSE_SECONDS
+        return True
 
     def learn(self, listed: WorkerList | None) -> None:
         """Note what the service has listed; None if it has not answered."""

@@ -4,6 +4,7 @@ The sessions in memory are those in the database; other workers learn of changes
 of a new session when it is used. A session lasts no longer than its API key.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable
@@ -55,6 +56,7 @@ class Sessions:
         self.is_shared = False
         """Whether other processes open sessions, too."""
         self._learned_at = 0.0
+        self._learning = asyncio.Lock()
         self._open = self._read()
 
     def _read(self) -> dict[str, StoredSession]:
@@ -95,10 +97,12 @@ class Sessions:
 
     async def learn(self, token: str) -> None:
         """Read the sessions again if another worker may have opened one with this token."""
-        now = time.monotonic()
-        if self.is_shared and digest(token) not in self._open and now - self._learned_at > _LEARN_SECONDS:
-            self._learned_at = now
-            await self.reload()
+        async with self._learning:  # requests that come meanwhile wait for the same reading
+            now = time.monotonic()
+            is_known = not self.is_shared or digest(token) in self._open
+            if not is_known and now - self._learned_at > _LEARN_SECONDS:
+                self._learned_at = now
+                await self.reload()
 
     def find(self, token: str) -> tuple[ApiKey, float] | None:
         """Return the API key of a session and when the session expires; None if it is over."""

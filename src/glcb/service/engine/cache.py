@@ -156,7 +156,11 @@ class ExperimentCache:
 
     async def refresh(self) -> None:
         """Read the list of experiments from the database."""
-        rows = await self._database.threads.run(self._database.experiments, self._database.partitions)
+        while True:
+            owned = self._database.partitions
+            rows = await self._database.threads.run(self._database.experiments, owned)
+            if owned == self._database.partitions:  # otherwise partitions have come or gone meanwhile
+                break
         self.rows = {row.name: row for row in rows}
 
     async def adopt(self, partitions: frozenset[int]) -> list[ExperimentRow]:

@@ -97,9 +97,6 @@ class Engine:
     async def adopt(self, partitions: frozenset[int]) -> None:
         """Start to serve the experiments of partitions that this worker owns from now on."""
         added = await self.cache.adopt(partitions)
-        latest = max((row.last_event_at for row in added), default=0.0)
-        if isinstance(self._clock, PlausibleClock) and latest > self._clock():
-            self._clock.start_after(latest)
         await self.evaluations.start({row.id for row in added})
         if 0 in partitions:  # one worker sweeps for all
             self.run_in_background(self._sweep())

@@ -22,6 +22,7 @@ from glcb.service.http import wire
 from glcb.service.http.handlers import Handlers
 from glcb.service.http.operations import Operation
 from glcb.service.http.personalizer import configured_experiment
+from glcb.service.http.wire import Scope
 from glcb.service.process.metrics import exposition
 from glcb.service.storage.database import Database
 from glcb.service.workers import partitions
@@ -29,6 +30,7 @@ from glcb.service.workers.forwarding import Broken, NotSent, Peers, Reply
 from glcb.service.workers.membership import Membership
 from glcb.service.workers.partitions import WorkerRow, find_worker
 
+_WORKERS_PATH = "/v1/workers"
 _GATHER_SECONDS = 2.0
 """Time that all workers together have for their parts of an answer."""
 _SAMPLE = re.compile(rb"^(\w+)(?:\{(.*)\})? ", re.MULTILINE)
@@ -107,13 +109,13 @@ class WorkerAnswers:
         await self._engine.confirm()  # or it may be outdated
         return part
 
-    async def _ask_others(self, request: Request) -> dict[str, Reply | None]:
+    async def _ask_others(self, scope: Scope) -> dict[str, Reply | None]:
         """Return what the other workers answer, by name; None for those that do not."""
         others = self._membership.others()
 
         async def ask(row: WorkerRow) -> Reply | None:
             try:
-                reply = await self._peers.ask(row, request.scope, _GATHER_SECONDS)
+                reply = await self._peers.ask(row, scope, _GATHER_SECONDS)
             except (NotSent, Broken):
                 return None
             return reply if reply.status == 200 else None
@@ -125,8 +127,9 @@ class WorkerAnswers:
 
     async def _list_all(self, operation: Operation, request: Request) -> Response:
         own, replies = await asyncio.gather(
-            self._handlers.answer(operation, request), self._ask_others(request)
+            self._handlers.answer(operation, request), self._ask_others(request.scope)
         )
+        await self._engine.confirm()  # or the own part may be outdated
         parts = [bytes(own.body), *(reply.body for reply in replies.values() if reply is not None)]
         found = {
             _NAMED.decode(one).name: one for part in parts for one in _EXPERIMENTS.decode(part).experiments
@@ -155,13 +158,13 @@ class WorkerAnswers:
     async def _ready(self, _operation: Operation, request: Request) -> Response:
         """Readiness probe: fail if this worker can neither answer by itself nor ask another one."""
         trouble = self._engine.journal.trouble()
-        if trouble is not None and not any((await self._ask_others(request)).values()):
+        if trouble is not None and not any((await self._ask_others(request.scope)).values()):
             raise ApiError("storage_unavailable", trouble)
         return _json(Status("ready"))
 
     async def _metrics(self, operation: Operation, request: Request) -> Response:
         own, replies = await asyncio.gather(
-            self._handlers.answer(operation, request), self._ask_others(request)
+            self._handlers.answer(operation, request), self._ask_others(request.scope)
         )
         texts = {name: reply.body for name, reply in replies.items() if reply is not None}
         texts[self._membership.row.name] = bytes(own.body)
@@ -193,7 +196,13 @@ class WorkerAnswers:
     async def _list_workers(self, _operation: Operation, request: Request, status: int = 200) -> Response:
         with contextlib.suppress(StorageError):  # what is known may be a second old
             await self._membership.refresh()
-        replies = await self._ask_others(request)
+        asked = {
+            "method": "GET",
+            "path": _WORKERS_PATH,
+            "raw_path": _WORKERS_PATH.encode(),
+            "query_string": b"",
+        }
+        replies = await self._ask_others({**request.scope, **asked})
         infos = {self._membership.row.name: self._own_info()}
         for name, reply in replies.items():
             if reply is not None:

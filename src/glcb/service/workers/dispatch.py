@@ -63,6 +63,7 @@ class Dispatcher:
         peers: Peers,
         confirm: Callable[[], Awaitable[None]],
         experiment_of: ExperimentOf,
+        admit: Callable[[Scope], Awaitable[None]],
     ) -> None:
         """Divide requests among the workers from now on.
 
@@ -76,8 +77,11 @@ class Dispatcher:
             Returns once it is certain that this worker has not been replaced; raises StorageError.
         experiment_of
             Finds the experiment of Personalizer requests.
+        admit
+            Raises ApiError if a request has no valid API key. Its owner checks what the key permits.
         """
         self._peers, self._confirm, self._experiment_of = peers, confirm, experiment_of
+        self._admit = admit
         self._membership = membership
 
     def close(self) -> None:
@@ -191,6 +195,7 @@ class Dispatcher:
             and wire.content_length(scope) > settings.max_body_bytes
         )
         hop = Hop(epoch, scope.get("client"))
+        await self._admit(scope)
         with peer.place() as place:
             if body.is_complete:
                 place.hold(body.size)

@@ -32,6 +32,9 @@ log = logging.getLogger("glcb.service")
 
 MOVE_SECONDS = 15.0
 """Requests wait this long for a partition that moves."""
+_PAUSE_SECONDS = 0.05
+_GRACE_SECONDS = 1.5 * RENEW_SECONDS
+"""A worker whose lease has expired has this long to renew it."""
 _NOBODY = PartitionOwner(None, 0)
 _TOGETHER = 16
 """Partitions without experiments are given away together, others a few at a time."""
@@ -71,6 +74,8 @@ class Membership:
         self._next: asyncio.Task[None] | None = None
         """The next reading, which has not begun."""
         self._renewed_at = time.monotonic()
+        self._expired: dict[str, float] = {}
+        """Since when the leases of workers have been known to be expired, by incarnation."""
         self._steady_since = self._renewed_at
         """Since when the lease has been renewed without a gap."""
         self._giving: asyncio.Task[None] | None = None
@@ -118,10 +123,13 @@ class Membership:
         with contextlib.suppress(TimeoutError, StorageError):
             async with asyncio.timeout(seconds):
                 await self.refresh()
-                while self._open and any(name != self.row.name for name in self.view.homes()):
+                while self.view.owned_by(self.row.name) and any(
+                    name != self.row.name for name in self.view.homes()
+                ):
                     self._give(wanted_changes(self.view, self.row.name))
                     if self._giving is not None:
                         await asyncio.wait([self._giving])
+                    await asyncio.sleep(_PAUSE_SECONDS)  # partitions that are being opened are given later
                     await self.refresh()
 
     async def leave(self) -> None:
@@ -199,10 +207,16 @@ class Membership:
 
     async def _work(self) -> None:
         """Take over from workers whose leases have expired, take what is free, give what is too much."""
-        dead = [one for one in self.view.workers if not one.is_live]
+        now = time.monotonic()
+        expired = [one for one in self.view.workers if not one.is_live]
+        self._expired = {one.incarnation: self._expired.get(one.incarnation, now) for one in expired}
+        # If the clock of the database has jumped ahead, live workers renew their leases within this time.
+        dead = [
+            one for one in expired if one.has_ended or now - self._expired[one.incarnation] >= _GRACE_SECONDS
+        ]
         # After an outage of the database, all leases have expired, and nobody is dead.
-        if dead and time.monotonic() - self._steady_since >= LEASE_SECONDS:
-            deadline = time.monotonic() + RENEW_SECONDS  # the lease must be renewed meanwhile
+        if dead and now - self._steady_since >= LEASE_SECONDS:
+            deadline = now + RENEW_SECONDS  # the lease must be renewed meanwhile
             for one in dead:
                 with contextlib.suppress(StorageError):  # its transactions have not ended yet
                     if await self._threads.run(partitions.take_over, self._database, one):

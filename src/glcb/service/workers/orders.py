@@ -68,7 +68,7 @@ def assignment(
         name, inner = f"worker-{number}", f"{folder}/{number}-{incarnation}"
     else:
         inner = _shifted(settings.inner_address, number)
-        name = re.sub(r"[^A-Za-z0-9._-]", "-", host or socket.gethostname())[:_MAX_HOST] or "worker"
+        name = re.sub(r"[^A-Za-z0-9._-]", "-", host or socket.gethostname())[-_MAX_HOST:] or "worker"
         port = split_address(inner)[1]
         if port:
             name = f"{name}-{port}"

@@ -31,6 +31,8 @@ _LOCK_SECONDS = 0.5
 """Time that a transaction that takes or gives partitions waits for others before it fails. Meanwhile, the
 lease is not renewed."""
 _POLL_SECONDS = 0.1
+_ENDED = func.to_timestamp(0)
+"""When the lease of a worker expires whose process is known to have ended."""
 _SECRET = "secret"
 _RESTARTS = "restarts"
 """The row with the number of rolling restarts, and that of the workers at the time of the last one."""
@@ -54,6 +56,8 @@ class WorkerRow(NamedTuple):
     """Number of rolling restarts that were requested before it started."""
     is_live: bool = True
     """Whether its lease has not expired."""
+    has_ended: bool = False
+    """Whether its process is known to have ended."""
 
 
 class PartitionOwner(NamedTuple):
@@ -261,9 +265,9 @@ def read_view(connection: Connection) -> WorkerView:
 
 
 def _workers(connection: Connection) -> tuple[WorkerRow, ...]:
-    names = [name for name in WorkerRow._fields if name != "is_live"]
-    live = workers.c.expires > func.clock_timestamp()
-    rows = connection.execute(select(*(workers.c[name] for name in names), live).order_by(workers.c.name))
+    columns = [workers.c[name] for name in WorkerRow._fields if name not in ("is_live", "has_ended")]
+    states = workers.c.expires > func.clock_timestamp(), workers.c.expires <= _ENDED
+    rows = connection.execute(select(*columns, *states).order_by(workers.c.name))
     return tuple(WorkerRow._make(row) for row in rows)
 
 
@@ -326,7 +330,7 @@ def expire(database: Database, incarnation: str) -> None:
     """End the lease of a worker whose process has ended, so that nobody has to wait for that."""
     with database.write() as connection:
         own = update(workers).where(workers.c.incarnation == incarnation)
-        connection.execute(own.values(expires=func.clock_timestamp()))
+        connection.execute(own.values(expires=_ENDED))
 
 
 # ---- what administrators want -------------------------------------------------------------------

@@ -110,10 +110,13 @@ class Worker:
             key: ApiKey = await authenticator.authenticate(scope)
             return answers.experiment_of(key)
 
+        async def admit(scope: Scope) -> None:
+            await authenticator.authenticate(scope)
+
         timeouts = Timeouts(settings.request_seconds, float("inf"), settings.write_seconds)
         connections = Connections(self._dispatcher.inner, timeouts, _MAX_CONNECTIONS)
         self._listener = Listener(self._inner, secret, connections, self._config)
-        self._dispatcher.open(membership, peers, engine.confirm, experiment_of)
+        self._dispatcher.open(membership, peers, engine.confirm, experiment_of, admit)
         return answers
 
     async def start(self, engine: Engine) -> None:
