@@ -111,7 +111,7 @@ class Step(NamedTuple):
 
 
 def simulate(
-    means: Means, runs: int, decisions: int, holdout: float, seed: int, revenue: bool = False
+    means: Means, runs: int, decisions: int, holdout: float, seed: int, revenue: bool, exploration: float
 ) -> Iterator[Step]:
     """Simulate experiments with a bandit that follows the means of its recent rewards."""
     unit = MEAN_AMOUNT if revenue else 1.0
@@ -119,8 +119,8 @@ def simulate(
     estimates = np.full((runs, ARMS), 0.5)
     for step in range(decisions):
         expected = means(step / decisions)
-        own = np.full((runs, ARMS), EXPLORATION / (ARMS - 1))
-        own[every, estimates.argmax(axis=1)] = 1 - EXPLORATION
+        own = np.full((runs, ARMS), exploration / (ARMS - 1))
+        own[every, estimates.argmax(axis=1)] = 1 - exploration
         actual = holdout / ARMS + (1 - holdout) * own
         arms = (actual.cumsum(axis=1) < rng.random((runs, 1))).sum(axis=1).clip(max=ARMS - 1)
         rewards = (rng.random(runs) < expected[arms]).astype(float)
@@ -142,11 +142,20 @@ class Coverage(NamedTuple):
     """Median width at the end, as a share of that of the empirical Bernstein interval."""
 
 
-def coverage(world: str, runs: int, decisions: int, every: int, seed: int, revenue: bool = False) -> Coverage:
+def coverage(
+    world: str,
+    runs: int,
+    decisions: int,
+    every: int,
+    seed: int,
+    revenue: bool = False,
+    exploration: float = EXPLORATION,
+) -> Coverage:
     """Simulate experiments, and look at the interval of each after so many decisions."""
+    steps = simulate(WORLDS[world], runs, decisions, HOLDOUT, seed, revenue, exploration)
     sums, truth, found = [LiftSums() for _ in range(runs)], np.zeros(runs), dict[float, Weights | None]()
     covered = np.ones(runs, bool)
-    for number, step in enumerate(simulate(WORLDS[world], runs, decisions, HOLDOUT, seed, revenue), 1):
+    for number, step in enumerate(steps, 1):
         truth += step.lift
         for chosen in np.unique(step.chosen).tolist():
             found[chosen] = weights(chosen, step.lowest, step.highest, ARMS, HOLDOUT)
@@ -314,16 +323,17 @@ def print_segments(runs: int, decisions: int) -> None:
 # ---- tables ---------------------------------------------------------------------------------------
 
 
-def print_coverage(runs: int, decisions: int) -> None:
+def print_coverage(runs: int, decisions: int, exploration: float) -> None:
     """Print the coverage in each world."""
     print(
-        f"{runs:,} experiments of {decisions:,} decisions, holdout {HOLDOUT:.0%}, a look at every decision\n"
+        f"{runs:,} experiments of {decisions:,} decisions, holdout {HOLDOUT:.0%}, "
+        f"exploration {exploration:.0%}, a look at every decision\n"
     )
     print("| rewards | rates | covered at every look | width |")
     print("|:--|:--|--:|--:|")
     for revenue in (False, True):
         for world in WORLDS:
-            found = coverage(world, runs, decisions, 1, seed=0, revenue=revenue)
+            found = coverage(world, runs, decisions, 1, seed=0, revenue=revenue, exploration=exploration)
             kind = "revenue" if revenue else "conversions"
             print(f"| {kind} | {world} | {found.covered:.2%} | {found.width:.2f} |", flush=True)
 
@@ -363,9 +373,10 @@ def main() -> None:
     parser.add_argument("table", choices=["coverage", "decisions", "holdout", "segments"])
     parser.add_argument("--runs", type=int)
     parser.add_argument("--decisions", type=int, default=2000)
+    parser.add_argument("--exploration", type=float, default=EXPLORATION)
     arguments = parser.parse_args()
     if arguments.table == "coverage":
-        print_coverage(arguments.runs or 2000, arguments.decisions)
+        print_coverage(arguments.runs or 2000, arguments.decisions, arguments.exploration)
     elif arguments.table == "segments":
         print_segments(arguments.runs or 500, arguments.decisions)
     elif arguments.table == "decisions":

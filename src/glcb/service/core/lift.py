@@ -18,7 +18,7 @@ observed residuals, and not of the declared range of rewards. Few residuals with
 those of rare arms, and they may be missing by chance; while they are few, the variance that the residuals of
 all arms predict is mixed in.
 
-As long as fewer than three residuals determine the variance, the interval is an empirical Bernstein
+As long as fewer than two residuals determine the variance, the interval is an empirical Bernstein
 confidence sequence (Howard, Ramdas, McAuliffe and Sekhon, *Time-uniform, nonparametric, nonasymptotic
 confidence sequences*, Annals of Statistics 2021, theorem 4) of the importance-weighted terms (Waudby-Smith,
 Wu, Ramdas, Karampatziakis and Mineiro, *Anytime-valid off-policy inference for contextual bandits*, 2022),
@@ -42,7 +42,7 @@ MAX_WEIGHT = 100.0
 
 _PRIOR = 50.0
 """The variance that the residuals of all arms predict counts as much as this many residuals."""
-_MIN_INFORMATIVE = 3.0
+_MIN_INFORMATIVE = 2.0
 """With fewer residuals that determine the variance, the interval is one that does not depend on it alone."""
 _TYPICAL = 10_000
 _MAX_MISSING = 1e9
