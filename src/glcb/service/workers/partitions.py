@@ -31,6 +31,8 @@ _LOCK_SECONDS = 0.5
 """Time that a transaction that takes or gives partitions waits for others before it fails. Meanwhile, the
 lease is not renewed."""
 _POLL_SECONDS = 0.1
+_STATES = ("is_live", "has_ended")
+"""Fields of a worker that follow from when its lease expires."""
 _ENDED = func.to_timestamp(0)
 """When the lease of a worker expires whose process is known to have ended."""
 _SECRET = "secret"
@@ -221,8 +223,7 @@ def _join(connection: Connection, row: WorkerRow, is_first: bool) -> WorkerRow:
             )
             connection.execute(delete(workers).where(workers.c.name == row.name))
     row = row._replace(restarts=_restarts(connection)[0])
-    values = row._asdict()
-    del values["is_live"]
+    values = {name: value for name, value in row._asdict().items() if name not in _STATES}
     connection.execute(insert(workers).values(**values, expires=_EXPIRES))
     return row
 
@@ -265,7 +266,7 @@ def read_view(connection: Connection) -> WorkerView:
 
 
 def _workers(connection: Connection) -> tuple[WorkerRow, ...]:
-    columns = [workers.c[name] for name in WorkerRow._fields if name not in ("is_live", "has_ended")]
+    columns = [workers.c[name] for name in WorkerRow._fields if name not in _STATES]
     states = workers.c.expires > func.clock_timestamp(), workers.c.expires <= _ENDED
     rows = connection.execute(select(*columns, *states).order_by(workers.c.name))
     return tuple(WorkerRow._make(row) for row in rows)
