@@ -101,7 +101,7 @@ class Application:
             await wire.send_json(send, wire.error_answer(error))
 
     async def refuse(self, problem: ApiError, scope: Scope, send: Send) -> None:
-        """Answer a request that does not get further."""
+        """Answer with an error before the application sees the request."""
         answer = personalizer.error_answer if scope["path"].startswith(PREFIX) else wire.error_answer
         await wire.send_json(send if self._cors is None else self._cors.permit(scope, send), answer(problem))
 
