@@ -67,7 +67,7 @@ def test_a_missing_file_and_an_incomplete_pair_are_rejected(tmp_path: Path) -> N
 def test_every_setting_is_documented_with_its_default() -> None:
     rows = settings_table()
     assert {row.name for row in rows} == {*ServiceSettings.__struct_fields__} - {*Limits.__struct_fields__}
-    assert len(rows) <= 37
+    assert len(rows) <= 35
     defaults = ServiceSettings()
     for row in rows:
         default = getattr(defaults, row.name)

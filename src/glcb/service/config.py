@@ -91,6 +91,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Time a client has to read what was sent, at most 64 KB, before the connection is aborted."""
     unload_seconds: float = 900
     """Time after which an unused experiment is unloaded."""
+    max_catalog: int = 10_000
+    """Arms per experiment if arms have features."""
+    shutdown_seconds: float = 30
+    """Time that shutdown waits for requests in flight."""
 
 
 class ServiceSettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -239,10 +243,6 @@ class ServiceSettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=T
         int,
         _count("Arms per experiment.", "For experiments with more arms."),
     ] = 1000
-    max_catalog: Annotated[
-        int,
-        _count("Arms per experiment if arms have features.", "For larger catalogs; they take longer."),
-    ] = 10_000
     max_model_memory: Annotated[
         int,
         _count(
@@ -317,11 +317,6 @@ class ServiceSettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=T
             "To follow corrections of the clock earlier.",
         ),
     ] = 300
-    shutdown_seconds: Annotated[
-        float,
-        _positive("Time that shutdown waits for requests in flight.", "To match a supervisor's timeout."),
-    ] = 30
-
     snapshot_seconds: Annotated[
         float,
         _positive(

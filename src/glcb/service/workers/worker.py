@@ -129,7 +129,7 @@ class Worker:
         await self._membership.opened()
 
     async def hand_over(self) -> None:
-        """Give all partitions to other workers, if there are any, within ``shutdown_seconds``."""
+        """Give all partitions to other workers, if there are any, within the time of a shutdown."""
         if self._running is not None and self._membership is not None:
             await self._membership.hand_over(self._settings.shutdown_seconds)
 
