@@ -130,6 +130,9 @@ def run_worker() -> None:
     except GlcbError as error:
         report.failed(str(error))
         sys.exit(2)
+    except Exception as error:
+        report.failed(f"{type(error).__name__}: {error}")
+        raise
 
 
 def _worker(

@@ -230,7 +230,8 @@ class Parent:
             if line.startswith(FAILED):
                 reason = line.removeprefix(FAILED).strip().decode()
                 log.error("a worker cannot start", extra={"pid": process.pid, "reason": reason})
-                self._failure = self._failure or StorageError(reason)
+                if not self._has_served:  # later ones are started again
+                    self._failure = self._failure or StorageError(reason)
             elif line.startswith(READY):
                 self._ready.add(number)
                 if len(self._ready) == self._settings.workers and not self._has_served:

@@ -71,6 +71,8 @@ def serve_on_ray(settings: ServiceSettings) -> None:
     configure_logging(settings.log_level, settings.log_format)
     check_workers(settings)
     require_ray()
+    from ray.exceptions import RayError
+
     with contextlib.closing(open_database(settings)) as database, database.read() as connection:
         namespace = f"glcb-{read_about(connection, 'id')}"
     is_stopping = threading.Event()
@@ -80,7 +82,10 @@ def serve_on_ray(settings: ServiceSettings) -> None:
         placed = _Placed(settings, namespace)
         try:
             while not is_stopping.wait(_POLL_SECONDS):
-                placed.step()
+                try:
+                    placed.step()
+                except RayError as error:  # the workers go on
+                    log.error("the cluster does not answer", extra={"reason": str(error)})
         finally:
             placed.stop()
 
